@@ -1,0 +1,301 @@
+//! What a run came to: for programs, for people, and as evidence.
+//!
+//! A [`Report`] is made by the runner only. [`Evidence`], the one thing that a permit may rest on, is made from a report
+//! only, and only if all three kinds passed with nothing required left out.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::check::{CheckResult, Kind, Verdict};
+use crate::runner::TargetInfo;
+use crate::suite::Suite;
+use crate::upstream::Mode;
+
+/// The result of one run of one suite against one target.
+#[derive(Debug, Clone)]
+pub struct Report {
+    suite: String,
+    suite_digest: String,
+    mode: Mode,
+    target: TargetInfo,
+    checks: Vec<CheckResult>,
+    required: Vec<&'static str>,
+    calls: u64,
+    duration: Duration,
+}
+
+/// The verdict of a whole run or of one kind: there is no third.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunVerdict {
+    Passed,
+    Failed,
+}
+
+impl RunVerdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunVerdict::Passed => "passed",
+            RunVerdict::Failed => "failed",
+        }
+    }
+}
+
+/// The JSON of DESIGN 7, with what else a program may want to know.
+#[derive(Debug, Serialize)]
+pub struct ReportJson<'a> {
+    pub run_id: &'a str,
+    pub verdict: RunVerdict,
+    pub mode: Mode,
+    pub suite: &'a str,
+    pub suite_digest: &'a str,
+    pub provider: &'a str,
+    pub model: &'a str,
+    pub adapter_version: &'a str,
+    pub calls: u64,
+    pub duration_ms: u64,
+    pub checks: &'a [CheckResult],
+}
+
+/// Proof that a target kept a suite. It cannot be made but by [`Report::evidence`].
+#[derive(Debug, Clone)]
+pub struct Evidence {
+    suite: String,
+    suite_digest: String,
+    mode: Mode,
+    target: TargetInfo,
+    skipped: Vec<CheckResult>,
+}
+
+/// Why a report is no evidence: each line names a kind or a check.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the run of {suite} has not passed: {}", .missing.join("; "))]
+pub struct NotPassed {
+    pub suite: String,
+    pub missing: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        suite: &Suite,
+        mode: Mode,
+        target: TargetInfo,
+        checks: Vec<CheckResult>,
+        calls: u64,
+        duration: Duration,
+    ) -> Self {
+        Report {
+            suite: suite.name().to_owned(),
+            suite_digest: suite.digest().to_owned(),
+            mode,
+            target,
+            checks,
+            required: suite.required().to_vec(),
+            calls,
+            duration,
+        }
+    }
+
+    pub fn suite(&self) -> &str {
+        &self.suite
+    }
+
+    pub fn suite_digest(&self) -> &str {
+        &self.suite_digest
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    pub fn checks(&self) -> &[CheckResult] {
+        &self.checks
+    }
+
+    /// Requests made of the provider, counts included.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    pub fn verdict(&self) -> RunVerdict {
+        if self.passed() { RunVerdict::Passed } else { RunVerdict::Failed }
+    }
+
+    pub fn passed(&self) -> bool {
+        self.shortcomings().is_empty()
+    }
+
+    /// Passed: something of this kind passed, nothing failed, nothing required was left out.
+    pub fn kind_verdict(&self, kind: Kind) -> RunVerdict {
+        if self.shortcomings_of(kind).is_empty() { RunVerdict::Passed } else { RunVerdict::Failed }
+    }
+
+    /// What a permit may rest on, or what is missing for it.
+    pub fn evidence(&self) -> Result<Evidence, NotPassed> {
+        let missing = self.shortcomings();
+        if !missing.is_empty() {
+            return Err(NotPassed { suite: self.suite.clone(), missing });
+        }
+        Ok(Evidence {
+            suite: self.suite.clone(),
+            suite_digest: self.suite_digest.clone(),
+            mode: self.mode,
+            target: self.target.clone(),
+            skipped: self.with(Verdict::Skipped).cloned().collect(),
+        })
+    }
+
+    pub fn to_json<'a>(&'a self, run_id: &'a str) -> ReportJson<'a> {
+        ReportJson {
+            run_id,
+            verdict: self.verdict(),
+            mode: self.mode,
+            suite: &self.suite,
+            suite_digest: &self.suite_digest,
+            provider: &self.target.provider,
+            model: &self.target.model,
+            adapter_version: &self.target.adapter_version,
+            calls: self.calls,
+            duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+            checks: &self.checks,
+        }
+    }
+
+    /// The report for people.
+    pub fn to_table(&self) -> String {
+        self.to_string()
+    }
+
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &CheckResult> {
+        self.checks.iter().filter(move |c| c.verdict == verdict)
+    }
+
+    fn shortcomings(&self) -> Vec<String> {
+        Kind::ALL.into_iter().flat_map(|kind| self.shortcomings_of(kind)).collect()
+    }
+
+    fn shortcomings_of(&self, kind: Kind) -> Vec<String> {
+        let of_kind: Vec<&CheckResult> = self.checks.iter().filter(|c| c.kind == kind).collect();
+        let mut out: Vec<String> = of_kind
+            .iter()
+            .filter(|c| c.verdict == Verdict::Failed)
+            .map(|c| format!("{kind}/{} failed for {}: {}", c.name, c.case, c.detail))
+            .collect();
+        if of_kind.iter().all(|c| c.verdict != Verdict::Passed) {
+            out.push(format!("no {kind} check passed"));
+        }
+        // Where something failed, what was skipped or left out is its consequence and not worth a line.
+        if !out.is_empty() {
+            return out;
+        }
+        for name in self.required.iter().filter(|n| crate::check::named(n).is_some_and(|c| c.kind == kind)) {
+            let of_name: Vec<&&CheckResult> = of_kind.iter().filter(|c| c.name == *name).collect();
+            if let Some(skipped) = of_name.iter().find(|c| c.verdict == Verdict::Skipped) {
+                out.push(format!("{kind}/{name} is required and was skipped: {}", skipped.detail));
+            } else if of_name.is_empty() {
+                out.push(format!("{kind}/{name} is required and was not made"));
+            }
+        }
+        out
+    }
+}
+
+impl Evidence {
+    pub fn suite(&self) -> &str {
+        &self.suite
+    }
+
+    pub fn suite_digest(&self) -> &str {
+        &self.suite_digest
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    /// What the evidence does not cover.
+    pub fn skipped(&self) -> &[CheckResult] {
+        &self.skipped
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = &self.target;
+        let verdict = if self.passed() { "PASSED" } else { "FAILED" };
+        writeln!(
+            f,
+            "{verdict}: {} against {}/{} ({}, {})",
+            self.suite,
+            t.provider,
+            t.model,
+            t.adapter_version,
+            self.mode.as_str()
+        )?;
+        writeln!(
+            f,
+            "{} calls in {:.1} s, suite digest {}",
+            self.calls,
+            self.duration.as_secs_f32(),
+            self.suite_digest.get(..12).unwrap_or(&self.suite_digest)
+        )?;
+        writeln!(f)?;
+        for kind in Kind::ALL {
+            let count = |v| self.checks.iter().filter(|c| c.kind == kind && c.verdict == v).count();
+            writeln!(
+                f,
+                "  {:<11} {:<7} {:>3} passed {:>3} failed {:>3} skipped",
+                kind.as_str(),
+                self.kind_verdict(kind).as_str(),
+                count(Verdict::Passed),
+                count(Verdict::Failed),
+                count(Verdict::Skipped)
+            )?;
+        }
+        f.write_str(&self.section("What failed", Verdict::Failed))?;
+        let without: Vec<String> = self
+            .shortcomings()
+            .into_iter()
+            .filter(|s| s.starts_with("no ") || s.contains(" is required and was "))
+            .collect();
+        if !without.is_empty() {
+            writeln!(f, "\nWhat is missing")?;
+            for line in without {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        f.write_str(&self.section("What was not judged", Verdict::Skipped))
+    }
+}
+
+impl Report {
+    fn section(&self, title: &str, verdict: Verdict) -> String {
+        let mut out = String::new();
+        // A step that was not reached says nothing beside the one that was missed.
+        for check in self.with(verdict).filter(|c| c.detail != crate::schema::NOT_REACHED) {
+            if out.is_empty() {
+                let _ = write!(out, "\n{title}\n");
+            }
+            let name = format!("{}/{}", check.kind, check.name);
+            let _ = writeln!(out, "  {name:<35} {:<18} {}", check.case, check.detail);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The trait that every wire format implements: pure translation, no I/O, no clock.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::canonical::{Answer, Request};
+use crate::failure::Failure;
+
+/// What an adapter needs to know about the call besides the request.
+#[derive(Debug, Clone)]
+pub struct CallContext<'a> {
+    /// The provider's name for the model.
+    pub model: &'a str,
+    /// The attempt's id, as text. It goes to the provider where the provider documents a place for it; the client's
+    /// own idempotency key never does.
+    pub attempt_id: &'a str,
+    /// The provider's secret, where one is configured.
+    pub api_key: Option<&'a Secret>,
+}
+
+/// A request ready for the wire. The transport adds nothing to it but what HTTP itself needs.
+#[derive(Debug, Clone)]
+pub struct UpstreamRequest {
+    /// Appended to the provider's base URL; begins with `/`.
+    pub path: String,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: bytes::Bytes,
+}
+
+/// The head of a provider's answer.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub status: http::StatusCode,
+    pub headers: HeaderMap,
+}
+
+/// A parameter, or a piece of the conversation, that this wire format cannot carry. Becomes a 400 that names it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{param}: {why}")]
+pub struct Unsupported {
+    /// The member of the client's body, as a path: `logprobs`, `messages[2].content[1]`.
+    pub param: String,
+    /// What is wrong and what to do instead.
+    pub why: String,
+}
+
+impl Unsupported {
+    pub fn new(param: impl Into<String>, why: impl Into<String>) -> Self {
+        Unsupported { param: param.into(), why: why.into() }
+    }
+}
+
+/// Translation to and from one provider's protocol.
+#[expect(clippy::wrong_self_convention, reason = "to and from the upstream, not to and from Self")]
+pub trait Adapter: Send + Sync + std::fmt::Debug {
+    /// The name used in settings: `openai`, `anthropic`, or a compatible row's.
+    fn name(&self) -> &'static str;
+
+    /// Name and revision of the translation: `openai/1`. It rises with every change of what is sent or of how an
+    /// answer is read, and ends the permits that were earned under the old one.
+    fn version(&self) -> String;
+
+    /// The request on this provider's wire. Names what it cannot carry.
+    fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported>;
+
+    /// A complete 2xx answer, read and rendered for the client. An answer that is no valid answer is a failure that
+    /// ended without a result.
+    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure>;
+
+    /// What a complete answer other than 2xx proves.
+    fn from_failure(&self, head: &Head, body: &[u8]) -> Failure;
+
+    /// The provider's own token count of this request, where it has an endpoint for it.
+    fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let _ = (request, context);
+        None
+    }
+
+    /// Reads the answer to [`Adapter::to_count`]: tokens of the whole prompt.
+    fn from_count(&self, body: &[u8]) -> Option<u64> {
+        let _ = body;
+        None
+    }
+}
+
+/// A secret that cannot be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: String) -> Self {
+        Secret(value)
+    }
+
+    /// The text itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` with every occurrence of this secret masked: providers echo keys in their errors.
+    pub fn mask(&self, text: &str) -> String {
+        if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[secret]") }
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

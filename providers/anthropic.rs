@@ -1,0 +1,76 @@
+//! Anthropic messages, version 2023-06-01 (platform.claude.com/docs/en/api/messages, read 2026-11-30).
+//!
+//! The client speaks OpenAI's dialect, so everything is translated: what this protocol cannot carry is refused by name
+//! before anything is sent, and an answer is rendered the same way each time, so that a replay gives the same bytes.
+
+pub mod failure;
+pub mod reply;
+pub mod request;
+
+use http::{HeaderName, HeaderValue};
+
+use crate::adapter::{Adapter, CallContext, Head, Unsupported, UpstreamRequest};
+use crate::canonical::{Answer, Request};
+use crate::compatible::Row;
+use crate::failure::Failure;
+use crate::json::Json;
+use crate::openai::{json_headers, secret_header};
+
+/// Rises with every change of what is sent or of how an answer is read.
+const REVISION: u32 = 1;
+
+/// The protocol's own version, sent with every request.
+const PROTOCOL_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// Speaks Anthropic messages to the provider that its row describes.
+#[derive(Debug, Clone)]
+pub struct Anthropic {
+    row: Row,
+}
+
+impl Anthropic {
+    pub fn new(row: Row) -> Self {
+        Anthropic { row }
+    }
+
+    fn post(&self, path: &str, body: Json, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        let mut headers = json_headers();
+        headers.push((HeaderName::from_static("anthropic-version"), PROTOCOL_VERSION));
+        if let Some(key) = context.api_key {
+            headers.push((HeaderName::from_static("x-api-key"), secret_header(key.expose())?));
+        }
+        Ok(UpstreamRequest { path: path.to_owned(), headers, body: body.to_bytes() })
+    }
+}
+
+impl Adapter for Anthropic {
+    fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    fn version(&self) -> String {
+        format!("{}/{REVISION}", self.row.name)
+    }
+
+    fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        self.post("/messages", request::write(&self.row, request, context.model)?, context)
+    }
+
+    fn from_upstream(&self, _request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+        reply::read(head, body)
+    }
+
+    fn from_failure(&self, head: &Head, body: &[u8]) -> Failure {
+        failure::read(&self.row, head, body)
+    }
+
+    fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let path = self.row.count_path?;
+        let body = request::write_count(&self.row, request, context.model);
+        Some(body.and_then(|body| self.post(path, body, context)))
+    }
+
+    fn from_count(&self, body: &[u8]) -> Option<u64> {
+        Json::parse(body).ok()?.get("input_tokens")?.as_u64()
+    }
+}

@@ -1,0 +1,167 @@
+//! Anthropic's whole answer, read and rendered as a chat completion. The rendering depends on the answer alone, so that
+//! it is the same bytes each time: `created` is the answer's `Date`, or 0.
+//!
+//! Nothing is lost: thinking goes into `reasoning_content` and, signed, into `thinking_blocks`; blocks that OpenAI has no
+//! word for stay whole in `other_blocks`. `pause_turn` needs a continuation that the client's dialect cannot ask for, so
+//! it is no answer.
+
+mod render;
+#[cfg(test)]
+mod tests;
+
+use crate::adapter::Head;
+use crate::canonical::{Answer, Choice, Finish, Reply, ToolCall, Usage};
+use crate::error_shapes::error_within_success;
+use crate::failure::Failure;
+use crate::json::Json;
+use crate::refusal;
+
+/// What the content blocks held.
+#[derive(Debug, Default)]
+struct Blocks {
+    text: Option<String>,
+    tool_calls: Vec<ToolCall>,
+    thinking: Vec<Json>,
+    other: Vec<Json>,
+}
+
+/// Tokens as Anthropic counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counted {
+    usage: Usage,
+    cache_writes: u64,
+}
+
+/// The usage object is there and cannot be read: cost is unknown, never zero.
+#[derive(Debug, PartialEq, Eq)]
+struct Unreadable;
+
+pub(crate) fn read(head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    let json = Json::parse(body)
+        .map_err(|error| refusal::invalid_answer(head.status, format!("the answer is not JSON: {error}")))?;
+    if let Some(error) = json.get_some("error") {
+        let failure = refusal::error_in_answer(head.status, error_within_success(error));
+        return Err(Failure { usage: billed(&json), ..failure });
+    }
+    let blocks = blocks(&json).map_err(|message| invalid(head, &json, &message))?;
+    let Some(native) = json.get("stop_reason").and_then(Json::as_str) else {
+        return Err(invalid(head, &json, "the answer has no stop_reason: it did not end"));
+    };
+    let finish = match finish(native) {
+        Some(Finish::Stop) if !blocks.tool_calls.is_empty() => Finish::ToolCalls,
+        Some(Finish::ToolCalls) if blocks.tool_calls.is_empty() => {
+            return Err(invalid(head, &json, "the answer stopped for a tool call and has none"));
+        }
+        Some(finish) => finish,
+        None => return Err(invalid(head, &json, "the answer stopped for an unknown reason")),
+    };
+    let (text, refusal) = words(&json, finish, &blocks);
+    let usage = usage(&json);
+    let choice = Choice {
+        index: 0,
+        text,
+        refusal,
+        tool_calls: blocks.tool_calls.clone(),
+        finish,
+        native_finish: native.to_owned(),
+    };
+    let reply = Reply {
+        id: json.get("id").and_then(Json::as_str).map(str::to_owned),
+        model: json.get("model").and_then(Json::as_str).map(str::to_owned),
+        choices: vec![choice],
+        usage_unreadable: usage == Err(Unreadable),
+        usage: usage.as_ref().ok().copied().flatten().map(|counted| counted.usage),
+    };
+    let body = render::completion(head, &reply, &blocks, usage.ok().flatten());
+    Ok(Answer { reply, body })
+}
+
+/// The work was done: what it cost is kept where it can be read.
+fn invalid(head: &Head, json: &Json, message: &str) -> Failure {
+    Failure { usage: billed(json), ..refusal::invalid_answer(head.status, message) }
+}
+
+fn billed(json: &Json) -> Option<Usage> {
+    usage(json).ok().flatten().map(|counted| counted.usage)
+}
+
+fn finish(word: &str) -> Option<Finish> {
+    match word {
+        "end_turn" | "stop_sequence" => Some(Finish::Stop),
+        "max_tokens" | "model_context_window_exceeded" => Some(Finish::Length),
+        "tool_use" => Some(Finish::ToolCalls),
+        "refusal" => Some(Finish::ContentFilter),
+        _ => None,
+    }
+}
+
+/// Content and refusal. A refusal's own explanation stays apart from what was said before it; without one, what was
+/// said is the refusal. An ended turn without a block is an empty string, not nothing: Anthropic documents it.
+fn words(json: &Json, finish: Finish, blocks: &Blocks) -> (Option<String>, Option<String>) {
+    let text = blocks.text.clone();
+    match finish {
+        Finish::ContentFilter => {
+            let details = json.get("stop_details").and_then(|details| details.get("explanation"));
+            match details.and_then(Json::as_str).filter(|text| !text.is_empty()) {
+                Some(explanation) => (text, Some(explanation.to_owned())),
+                None => (None, text),
+            }
+        }
+        Finish::ToolCalls => (text, None),
+        Finish::Stop | Finish::Length => (Some(text.unwrap_or_default()), None),
+    }
+}
+
+fn blocks(json: &Json) -> Result<Blocks, String> {
+    let items = json.get("content").and_then(Json::as_array).ok_or("the answer has no content")?;
+    let mut blocks = Blocks::default();
+    for (i, item) in items.iter().enumerate() {
+        match item.get("type").and_then(Json::as_str) {
+            Some("text") => {
+                let text = item.get("text").and_then(Json::as_str);
+                let text = text.ok_or_else(|| format!("content[{i}] is a text block without text"))?;
+                blocks.text.get_or_insert_default().push_str(text);
+                if item.get_some("citations").is_some() {
+                    blocks.other.push(item.clone());
+                }
+            }
+            Some("tool_use") => {
+                let call = tool_call(item);
+                blocks.tool_calls.push(call.ok_or_else(|| format!("content[{i}] lacks an id, a name or an input"))?);
+            }
+            Some("thinking" | "redacted_thinking") => blocks.thinking.push(item.clone()),
+            Some(_) => blocks.other.push(item.clone()),
+            None => return Err(format!("content[{i}] is a block without a type")),
+        }
+    }
+    Ok(blocks)
+}
+
+/// The input becomes text with every digit as it came (field case B060).
+fn tool_call(block: &Json) -> Option<ToolCall> {
+    let input = block.get("input").filter(|input| input.as_object().is_some())?;
+    let mut arguments = Vec::new();
+    input.write_to(&mut arguments);
+    Some(ToolCall {
+        id: block.get("id")?.as_str()?.to_owned(),
+        name: block.get("name")?.as_str()?.to_owned(),
+        arguments: String::from_utf8(arguments).ok()?,
+    })
+}
+
+/// Input tokens as OpenAI counts them: uncached, written to and read from the cache together (field case B068).
+fn usage(json: &Json) -> Result<Option<Counted>, Unreadable> {
+    let Some(usage) = json.get_some("usage") else { return Ok(None) };
+    let required = |name: &str| usage.get(name).and_then(Json::as_u64).ok_or(Unreadable);
+    let optional = |name: &str| match usage.get(name) {
+        None | Some(Json::Null) => Ok(0),
+        Some(value) => value.as_u64().ok_or(Unreadable),
+    };
+    let uncached = required("input_tokens")?;
+    let cache_writes = optional("cache_creation_input_tokens")?;
+    let cached_input_tokens = optional("cache_read_input_tokens")?;
+    let input = uncached.checked_add(cache_writes).and_then(|sum| sum.checked_add(cached_input_tokens));
+    let input_tokens = input.ok_or(Unreadable)?;
+    let usage = Usage { input_tokens, output_tokens: required("output_tokens")?, cached_input_tokens };
+    Ok(Some(Counted { usage, cache_writes }))
+}

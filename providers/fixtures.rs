@@ -1,0 +1,172 @@
+//! The written exchanges in `fixtures/`, run through the adapters; and the recorded ones of others, where they are at
+//! hand. A fixture is one exchange: the client's body, what goes to the provider, its answer, and what becomes of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use crate::adapter::{Adapter, CallContext, Head, Secret};
+use crate::canonical::Request;
+use crate::compatible::adapter_named;
+use crate::failure::{Failure, Proof};
+use crate::json::Json;
+use crate::openai::request::parse;
+
+const PROVIDERS: [(&str, &str); 2] = [("openai", "gpt-4.1"), ("anthropic", "claude-sonnet-4-5")];
+
+fn folder(provider: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(provider)
+}
+
+fn cases(provider: &str) -> Vec<String> {
+    let files = std::fs::read_dir(folder(provider)).unwrap().map(|file| file.unwrap().file_name());
+    let mut names: Vec<String> =
+        files.filter_map(|name| name.to_str()?.strip_suffix(".json").map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+fn head(response: &Value) -> Head {
+    let status = StatusCode::from_u16(response["status"].as_u64().unwrap() as u16).unwrap();
+    let headers = response["headers"].as_object().unwrap().iter();
+    let headers = headers
+        .filter_map(|(name, value)| {
+            Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value.as_str()?).ok()?))
+        })
+        .collect();
+    Head { status, headers }
+}
+
+/// A body that is a string in the file is sent as that text, anything else as JSON.
+fn body(response: &Value) -> Vec<u8> {
+    match &response["body"] {
+        Value::String(text) => text.clone().into_bytes(),
+        other => serde_json::to_vec(other).unwrap(),
+    }
+}
+
+fn request(body: &Value) -> Request {
+    parse(Json::from(body).into_object().unwrap()).unwrap()
+}
+
+/// What the adapter makes of the fixture's request and response, in the fixture's own form.
+fn run(adapter: &dyn Adapter, model: &str, fixture: &Value) -> Value {
+    let key = Secret::new("key-of-the-fixture".into());
+    let context = CallContext { model, attempt_id: "0193-attempt", api_key: Some(&key) };
+    let request = request(&fixture["request"]);
+    let sent = adapter.to_upstream(&request, &context).unwrap();
+    let headers: serde_json::Map<String, Value> =
+        sent.headers.iter().map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap()))).collect();
+    let sent_body: Value = serde_json::from_slice(&sent.body).unwrap();
+    let mut found = json!({"upstream": {"path": sent.path, "headers": headers, "body": sent_body}});
+    let (head, body) = (head(&fixture["response"]), body(&fixture["response"]));
+    let outcome = if head.status.is_success() {
+        adapter.from_upstream(&request, &head, &body)
+    } else {
+        Err(adapter.from_failure(&head, &body))
+    };
+    match outcome {
+        Ok(answer) => found["reply"] = serde_json::from_slice(&answer.body).unwrap(),
+        Err(failure) => found["failure"] = described(&failure),
+    }
+    found
+}
+
+fn described(failure: &Failure) -> Value {
+    json!({
+        "proof": format!("{:?}", failure.proof),
+        "reason": failure.reason,
+        "message": failure.message,
+        "status": failure.status,
+        "code": failure.code,
+        "kind": failure.kind,
+        "param": failure.param,
+        "retry_after_ms": failure.retry_after.as_ref().map(Duration::as_millis),
+    })
+}
+
+#[test]
+fn every_fixture_comes_out_as_written() {
+    let mut wrong = Vec::new();
+    for (provider, model) in PROVIDERS {
+        let adapter = adapter_named(provider).unwrap();
+        for case in cases(provider) {
+            let text = std::fs::read_to_string(folder(provider).join(format!("{case}.json"))).unwrap();
+            let fixture: Value = serde_json::from_str(&text).unwrap();
+            let found = run(adapter.as_ref(), model, &fixture);
+            for part in ["upstream", "reply", "failure"] {
+                if found.get(part) != fixture.get(part) {
+                    let (found, expected) = (found.get(part), fixture.get(part));
+                    wrong.push(format!("{provider}/{case}: {part}\n  found    {found:?}\n  expected {expected:?}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_provider_has_the_same_cases() {
+    let [(first, _), (second, _)] = PROVIDERS;
+    assert_eq!(cases(first), cases(second));
+    assert!(cases(first).len() >= 16);
+}
+
+/// The recordings of public test suites, where the machine has them: `INTERLOCK_SHARED`, or `shared` beside the
+/// repository. They are not ours to copy.
+fn cassettes(name: &str) -> Option<Vec<Value>> {
+    let shared = std::env::var_os("INTERLOCK_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"));
+    let path = shared.join("cassettes").join(format!("{name}.jsonl"));
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        println!("skipped: {} is not at hand", path.display());
+        return None;
+    };
+    Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[test]
+fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
+    let endpoints = ["/chat/completions", "/messages"];
+    for (cassette, adapter) in [
+        ("openai-chat", "openai"),
+        ("anthropic", "anthropic"),
+        ("mistral", "mistral"),
+        ("groq", "groq"),
+        ("deepseek", "deepseek"),
+        ("xai", "xai"),
+        ("openrouter", "openrouter"),
+        ("ollama", "ollama-openai"),
+        ("azure", "openai"),
+    ] {
+        let Some(exchanges) = cassettes(cassette) else { continue };
+        let adapter = adapter_named(adapter).unwrap();
+        let any = request(&json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}));
+        let mut read = 0;
+        for exchange in exchanges {
+            let (response, source) = (&exchange["response"], &exchange["source"]);
+            let uri = exchange["request"]["uri"].as_str().unwrap().split(['?', '#']).next().unwrap();
+            let streamed = response["body"].is_string();
+            let failed = response["status"].as_u64() >= Some(400);
+            if streamed || !(failed || endpoints.iter().any(|endpoint| uri.ends_with(endpoint))) {
+                continue;
+            }
+            let (head, body) = (head(response), body(response));
+            if failed {
+                let failure = adapter.from_failure(&head, &body);
+                assert_ne!(failure.proof, Proof::Unknown, "{source}: {failure:?}");
+                assert!(!failure.message.is_empty(), "{source}");
+            } else {
+                let answer = adapter.from_upstream(&any, &head, &body);
+                let answer = answer.unwrap_or_else(|failure| panic!("{source}: {failure:?}\n{}", response["body"]));
+                assert!(answer.reply.usage.is_some() && !answer.reply.usage_unreadable, "{source}");
+                assert!(Json::parse(&answer.body).is_ok(), "{source}");
+            }
+            read += 1;
+        }
+        assert!(read > 0, "{cassette} held nothing to read");
+        println!("{cassette}: {read} exchanges");
+    }
+}

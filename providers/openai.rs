@@ -1,0 +1,94 @@
+//! OpenAI chat completions, and everybody who speaks them: the adapter is one, its [`Row`] says where a provider departs.
+//!
+//! The client speaks this protocol too, so a request and an answer pass through with as little changed as possible:
+//! `model` on the way there, nothing on the way back unless the answer contradicts itself.
+
+mod arguments;
+pub mod failure;
+pub mod reply;
+pub mod request;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue};
+
+use crate::adapter::{Adapter, CallContext, Head, Unsupported, UpstreamRequest};
+use crate::canonical::{Answer, Request};
+use crate::compatible::Row;
+use crate::failure::Failure;
+use crate::json::Json;
+
+/// Rises with every change of what is sent or of how an answer is read.
+const REVISION: u32 = 1;
+
+/// Speaks OpenAI chat completions to the provider that its row describes.
+#[derive(Debug, Clone)]
+pub struct OpenAi {
+    row: Row,
+}
+
+impl OpenAi {
+    pub fn new(row: Row) -> Self {
+        OpenAi { row }
+    }
+
+    fn post(&self, path: &str, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        let mut headers = json_headers();
+        if let Some(key) = context.api_key {
+            headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose()))?));
+        }
+        if let Some(name) = self.row.request_id_header {
+            headers.push((HeaderName::from_static(name), id_header(context.attempt_id)?));
+        }
+        let body = request::to_upstream(&self.row, request, context.model);
+        Ok(UpstreamRequest { path: path.to_owned(), headers, body })
+    }
+}
+
+impl Adapter for OpenAi {
+    fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    fn version(&self) -> String {
+        format!("{}/{REVISION}", self.row.name)
+    }
+
+    fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        self.post("/chat/completions", request, context)
+    }
+
+    fn from_upstream(&self, _request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+        reply::read(&self.row, head, body)
+    }
+
+    fn from_failure(&self, head: &Head, body: &[u8]) -> Failure {
+        failure::read(&self.row, head, body)
+    }
+
+    fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        Some(self.post(self.row.count_path?, request, context))
+    }
+
+    fn from_count(&self, body: &[u8]) -> Option<u64> {
+        Json::parse(body).ok()?.get("input_tokens")?.as_u64()
+    }
+}
+
+pub(crate) fn json_headers() -> Vec<(HeaderName, HeaderValue)> {
+    let json = HeaderValue::from_static("application/json");
+    vec![(CONTENT_TYPE, json.clone()), (ACCEPT, json)]
+}
+
+/// A header that no debug output shows.
+pub(crate) fn secret_header(value: &str) -> Result<HeaderValue, Unsupported> {
+    let mut header = HeaderValue::from_str(value).map_err(|_| {
+        Unsupported::new("api_key", "the provider's configured key holds characters that no header can carry")
+    })?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+pub(crate) fn id_header(attempt_id: &str) -> Result<HeaderValue, Unsupported> {
+    HeaderValue::from_str(attempt_id)
+        .map_err(|_| Unsupported::new("attempt_id", "holds characters that no header can carry"))
+}

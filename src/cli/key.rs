@@ -1,0 +1,93 @@
+//! `interlock key`: API keys. A key is shown once, when it is made.
+
+use clap::{Subcommand, ValueEnum};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+
+use super::open::Opened;
+use super::{Answer, Context, Failure, output};
+use crate::domain::api_key::FreshKey;
+use crate::domain::ids::ApiKeyId;
+use crate::domain::route::KeyPolicy;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a key for an owner, and the owner if there is none of that name.
+    Create {
+        #[arg(long)]
+        owner: String,
+        /// What a request without an Idempotency-Key gets; default: what its route says.
+        #[arg(long)]
+        idempotency: Option<Policy>,
+    },
+    /// List all keys, without their secrets.
+    List,
+    /// End a key.
+    Revoke { id: ApiKeyId },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Policy {
+    Required,
+    Generate,
+}
+
+pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure> {
+    let opened = Opened::open(context).await?;
+    let answer = act(context, &opened, command).await;
+    opened.close().await?;
+    answer
+}
+
+async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::Create { owner, idempotency } => create(context, opened, owner.trim(), idempotency).await,
+        Command::List => list(context, opened).await,
+        Command::Revoke { id } => {
+            if !opened.store.revoke_key(id).await? {
+                return output::refuse(context, "not_found", &format!("there is no live key {id}"));
+            }
+            output::print(context, &json!({ "id": id, "revoked": true }), &["revoked"], vec![vec![id.to_string()]])?;
+            Ok(Answer::Yes)
+        }
+    }
+}
+
+async fn create(context: &Context, opened: &Opened, owner: &str, idempotency: Option<Policy>) -> Result<Answer, Failure> {
+    if owner.is_empty() || owner.len() > 200 || owner.chars().any(char::is_control) {
+        return Err("--owner: give a name of 1 to 200 bytes without control characters".into());
+    }
+    let mut random = [0; 38];
+    SysRng.try_fill_bytes(&mut random)?;
+    let key = FreshKey::from_random(random);
+    let id = ApiKeyId::fresh();
+    let policy = idempotency.map(|policy| match policy {
+        Policy::Required => KeyPolicy::Required,
+        Policy::Generate => KeyPolicy::Generate,
+    });
+    let owner_id = opened.store.ensure_owner(owner).await?;
+    opened.store.create_key(id, owner_id, &key.public_id, key.secret_sha256, policy).await?;
+    let value = json!({ "id": id, "owner": owner, "key": key.reveal() });
+    let row = vec![id.to_string(), owner.to_owned(), key.reveal().to_owned()];
+    output::print(context, &value, &["id", "owner", "key (shown once)"], vec![row])?;
+    Ok(Answer::Yes)
+}
+
+async fn list(context: &Context, opened: &Opened) -> Result<Answer, Failure> {
+    let mut values = Vec::new();
+    for key in opened.store.list_keys().await? {
+        values.push(json!({
+            "id": key.id,
+            "owner": key.owner,
+            "public_id": key.public_id,
+            "created_at": key.created_at.format(&Rfc3339)?,
+            "revoked_at": key.revoked_at.map(|at| at.format(&Rfc3339)).transpose()?,
+        }));
+    }
+    let members = ["id", "owner", "public_id", "created_at", "revoked_at"];
+    let rows = output::rows(&values, &members);
+    output::print(context, &Value::Array(values), &members, rows)?;
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,321 @@
+//! From the file as written to a [`Config`], or to everything that is wrong with it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::adapter::{Adapter, Secret};
+use providers::compatible::{self, Overrides};
+use providers::transport::{Endpoint, Transport};
+use sha2::{Digest, Sha256};
+
+use super::{Config, Database, Problem, Provider, Server, environment, raw};
+use crate::domain::route::{Evidence, KeyPolicy, OnUnknown, Route, RouteTarget, Target};
+
+/// Below the keep-alive of the servers met so far, so that a connection is seldom found dead on reuse.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Collects problems instead of stopping at the first.
+#[derive(Default)]
+struct Checker {
+    problems: Vec<Problem>,
+}
+
+pub fn check(raw: raw::Settings) -> Result<Config, Vec<Problem>> {
+    let mut c = Checker::default();
+    let server = c.server(&raw.server);
+    let database = c.database(&raw.database);
+    let mut providers = BTreeMap::new();
+    for (name, provider) in &raw.providers {
+        if let Some(provider) = c.provider(name, provider) {
+            providers.insert(name.clone(), provider);
+        }
+    }
+    let mut routes = BTreeMap::new();
+    for (name, route) in &raw.routes {
+        let known = |provider: &str| raw.providers.contains_key(provider);
+        if let Some(route) = c.route(name, route, &providers, known) {
+            routes.insert(name.clone(), Arc::new(route));
+        }
+    }
+    let retention = c.duration("jobs.retention", raw.jobs.retention.as_deref(), "90d");
+    let contracts_dir = PathBuf::from(raw.contracts.dir.as_deref().unwrap_or("contracts/suites"));
+    if c.problems.is_empty() {
+        Ok(Config { server, database, providers, routes, retention, contracts_dir })
+    } else {
+        Err(c.problems)
+    }
+}
+
+impl Checker {
+    fn problem(&mut self, setting: impl Into<String>, what: impl Into<String>) {
+        self.problems.push(Problem { setting: setting.into(), what: what.into() });
+    }
+
+    fn server(&mut self, raw: &raw::Server) -> Server {
+        Server {
+            listen: self.address("server.listen", raw.listen.as_deref(), 8080),
+            operator_listen: self.address("server.operator_listen", raw.operator_listen.as_deref(), 8081),
+            operator_token: self.secret("server.operator_token", raw.operator_token.as_deref()),
+            drain: self.duration("server.drain", raw.drain.as_deref(), "30s"),
+            max_connections: self.positive("server.max_connections", raw.max_connections, 1024),
+            body_limit: self.positive("server.body_limit", raw.body_limit, 8 << 20),
+            header_timeout: self.duration("server.header_timeout", raw.header_timeout.as_deref(), "10s"),
+            body_timeout: self.duration("server.body_timeout", raw.body_timeout.as_deref(), "30s"),
+        }
+    }
+
+    fn database(&mut self, raw: &raw::Database) -> Database {
+        let url = match raw.url.as_deref() {
+            Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Some(Secret::new(url.to_owned()))
+            }
+            other => self.secret("database.url", other),
+        };
+        if let Some(url) = &url
+            && url.expose().parse::<sqlx::postgres::PgConnectOptions>().is_err()
+        {
+            self.problem("database.url", "is no Postgres address; write postgres://USER@HOST/DATABASE");
+        }
+        let max_connections = raw.max_connections.unwrap_or(16);
+        if max_connections < 2 {
+            self.problem("database.max_connections", "must be at least 2, so that the lease can be renewed under load");
+        }
+        Database { url, data_dir: PathBuf::from(raw.data_dir.as_deref().unwrap_or("interlock-data")), max_connections }
+    }
+
+    fn provider(&mut self, name: &str, raw: &raw::Provider) -> Option<Provider> {
+        let setting = |field: &str| format!("providers.{name}.{field}");
+        let before = self.problems.len();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
+            self.problem(format!("providers.{name}"), "a provider's name holds letters, digits, `-`, `_` and `.` only");
+        }
+        let error_500_unknown = match raw.error_500.as_deref() {
+            None | Some("failed") => false,
+            Some("unknown") => true,
+            Some(other) => {
+                self.problem(setting("error_500"), format!("`{other}` is neither `failed` nor `unknown`"));
+                false
+            }
+        };
+        let overrides = Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens };
+        let adapter = compatible::adapter_with(&raw.adapter, overrides);
+        if adapter.is_none() {
+            let known = compatible::names().join(", ");
+            self.problem(setting("adapter"), format!("`{}` is no adapter; known are {known}", raw.adapter));
+        }
+        let endpoint = Endpoint {
+            base_url: raw.base_url.trim_end_matches('/').to_owned(),
+            connect_timeout: self.duration(&setting("connect_timeout"), raw.connect_timeout.as_deref(), "5s"),
+            pool_idle_timeout: POOL_IDLE_TIMEOUT,
+        };
+        if let Err(e) = Transport::new(&endpoint) {
+            self.problem(setting("base_url"), e.to_string());
+        }
+        let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
+        let settings_digest = settings_digest(raw, &endpoint);
+        let adapter: Arc<dyn Adapter> = adapter?;
+        (self.problems.len() == before)
+            .then(|| Provider { name: name.to_owned(), adapter, endpoint, api_key, settings_digest })
+    }
+
+    fn route(
+        &mut self,
+        name: &str,
+        raw: &raw::Route,
+        providers: &BTreeMap<String, Provider>,
+        known: impl Fn(&str) -> bool,
+    ) -> Option<Route> {
+        let setting = |field: &str| format!("routes.{name}.{field}");
+        let before = self.problems.len();
+        let targets = self.targets(&setting("targets"), raw, providers, known);
+        let attempt_timeout = self.duration(&setting("attempt_timeout"), raw.attempt_timeout.as_deref(), "30s");
+        for target in &targets {
+            let connect = providers.get(&target.target.provider).map(|p| p.endpoint.connect_timeout);
+            if connect.is_some_and(|connect| connect >= attempt_timeout) {
+                let what = format!(
+                    "must be longer than providers.{}.connect_timeout, or a hung connect could not be told from a \
+                     silent provider",
+                    target.target.provider
+                );
+                self.problem(setting("attempt_timeout"), what);
+            }
+        }
+        if raw.targets.len() > 1 && raw.contract.is_none() {
+            tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
+        }
+        self.choice(&setting("stream"), raw.stream.as_deref(), &[("live", ()), ("settled", ())]);
+        let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10) as u32;
+        let route = Route {
+            name: name.to_owned(),
+            contract: raw.contract.clone(),
+            targets,
+            attempt_timeout,
+            first_byte_timeout: self.optional(&setting("first_byte_timeout"), raw.first_byte_timeout.as_deref()),
+            idle_timeout: self.optional(&setting("idle_timeout"), raw.idle_timeout.as_deref()),
+            settle_timeout: self.duration(&setting("settle_timeout"), raw.settle_timeout.as_deref(), "10m"),
+            retries: raw.retries.unwrap_or(2),
+            on_unknown: self.choice(
+                &setting("on_unknown"),
+                raw.on_unknown.as_deref(),
+                &[("hold", OnUnknown::Hold), ("fail_over", OnUnknown::FailOver)],
+            ),
+            idempotency: self.choice(
+                &setting("idempotency"),
+                raw.idempotency.as_deref(),
+                &[("required", KeyPolicy::Required), ("generate", KeyPolicy::Generate)],
+            ),
+            max_attempts,
+            job_deadline: self.duration(&setting("job_deadline"), raw.job_deadline.as_deref(), "24h"),
+            evidence: self.choice(
+                &setting("evidence"),
+                raw.evidence.as_deref(),
+                &[("live", Evidence::Live), ("replay", Evidence::Replay)],
+            ),
+            permit_ttl: self.duration(&setting("permit_ttl"), raw.permit_ttl.as_deref(), "7d"),
+            fail_over_on_billing: raw.fail_over_on_billing.unwrap_or(false),
+        };
+        (self.problems.len() == before).then_some(route)
+    }
+
+    fn targets(
+        &mut self,
+        setting: &str,
+        raw: &raw::Route,
+        providers: &BTreeMap<String, Provider>,
+        known: impl Fn(&str) -> bool,
+    ) -> Vec<RouteTarget> {
+        if raw.targets.is_empty() {
+            self.problem(setting, "is empty; name at least the primary, as \"provider/model\"");
+        }
+        let mut out: Vec<RouteTarget> = Vec::new();
+        for text in &raw.targets {
+            let Some(target) = Target::parse(text) else {
+                self.problem(setting, format!("`{text}` is not of the form provider/model"));
+                continue;
+            };
+            if !known(&target.provider) {
+                let what = format!("`{text}` names a provider that [providers.{}] does not define", target.provider);
+                self.problem(setting, what);
+            } else if out.iter().any(|t| t.target == target) {
+                self.problem(setting, format!("`{text}` stands twice; a silent target is never asked twice"));
+            } else if let Some(provider) = providers.get(&target.provider) {
+                out.push(RouteTarget {
+                    target,
+                    adapter_version: provider.adapter.version(),
+                    settings_digest: provider.settings_digest.clone(),
+                });
+            }
+        }
+        out
+    }
+
+    fn address(&mut self, setting: &str, text: Option<&str>, port: u16) -> SocketAddr {
+        let default = SocketAddr::from(([127, 0, 0, 1], port));
+        match text.map(str::parse) {
+            None => default,
+            Some(Ok(address)) => address,
+            Some(Err(_)) => {
+                let text = text.unwrap_or_default();
+                self.problem(setting, format!("`{text}` is no address; write IP:PORT, as 127.0.0.1:{port}"));
+                default
+            }
+        }
+    }
+
+    /// A secret by reference. Written out in the file it would end up in backups and tickets.
+    fn secret(&mut self, setting: &str, reference: Option<&str>) -> Option<Secret> {
+        let reference = reference?;
+        let value = match reference.split_once(':') {
+            Some(("env", name)) => match environment(name) {
+                Some(value) => value,
+                None => {
+                    self.problem(setting, format!("the environment variable {name} is not set"));
+                    return None;
+                }
+            },
+            Some(("file", path)) => match std::fs::read_to_string(path) {
+                Ok(value) => value,
+                Err(e) => {
+                    self.problem(setting, format!("the file {path} cannot be read: {e}"));
+                    return None;
+                }
+            },
+            Some(_) | None => {
+                self.problem(setting, "a secret is named, not written out: use env:NAME or file:PATH");
+                return None;
+            }
+        };
+        let value = value.trim();
+        if value.is_empty() {
+            self.problem(setting, format!("{reference} is empty; an empty secret would let anybody in"));
+            return None;
+        }
+        if value.bytes().any(|b| b.is_ascii_control()) {
+            self.problem(setting, format!("{reference} holds control characters"));
+            return None;
+        }
+        Some(Secret::new(value.to_owned()))
+    }
+
+    fn duration(&mut self, setting: &str, text: Option<&str>, default: &str) -> Duration {
+        let text = text.unwrap_or(default);
+        match humantime::parse_duration(text) {
+            Ok(duration) if duration.is_zero() => {
+                self.problem(setting, "must be longer than nothing");
+                duration
+            }
+            // A century: far beyond any use, far below what Postgres and Instant can add.
+            Ok(duration) if duration > Duration::from_secs(100 * 365 * 86_400) => {
+                self.problem(setting, format!("`{text}` is longer than a hundred years"));
+                Duration::ZERO
+            }
+            Ok(duration) => duration,
+            Err(_) => {
+                self.problem(setting, format!("`{text}` is no duration; write a number with a unit, as 500ms, 30s, 10m, 24h, 7d"));
+                Duration::ZERO
+            }
+        }
+    }
+
+    fn optional(&mut self, setting: &str, text: Option<&str>) -> Option<Duration> {
+        text.map(|text| self.duration(setting, Some(text), "1s"))
+    }
+
+    fn positive(&mut self, setting: &str, value: Option<usize>, default: usize) -> usize {
+        if value == Some(0) {
+            self.problem(setting, "must be at least 1");
+        }
+        value.unwrap_or(default)
+    }
+
+    /// One of a few words; the first is the default.
+    fn choice<T: Copy>(&mut self, setting: &str, text: Option<&str>, choices: &[(&str, T)]) -> T {
+        let Some(text) = text else { return choices[0].1 };
+        match choices.iter().find(|(word, _)| *word == text) {
+            Some((_, value)) => *value,
+            None => {
+                let words = choices.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
+                self.problem(setting, format!("`{text}` is not {words}"));
+                choices[0].1
+            }
+        }
+    }
+}
+
+/// Everything about a provider that could change its answers; not its key, so that rotating one ends no permit.
+fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        raw.adapter.as_str(),
+        endpoint.base_url.as_str(),
+        raw.error_500.as_deref().unwrap_or_default(),
+        &raw.default_max_tokens.map(|n| n.to_string()).unwrap_or_default(),
+    ] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,121 @@
+//! The settings file as written. Every field is documented with its default; an unknown one is an error.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    #[serde(default)]
+    pub server: Server,
+    #[serde(default)]
+    pub database: Database,
+    #[serde(default)]
+    pub providers: BTreeMap<String, Provider>,
+    #[serde(default)]
+    pub routes: BTreeMap<String, Route>,
+    #[serde(default)]
+    pub jobs: Jobs,
+    #[serde(default)]
+    pub contracts: Contracts,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Where applications connect. Default `127.0.0.1:8080`; port 0 picks a free one.
+    pub listen: Option<String>,
+    /// Where operators connect. Default `127.0.0.1:8081`.
+    pub operator_listen: Option<String>,
+    /// `env:NAME` or `file:PATH`. Default: none, operator routes are closed.
+    pub operator_token: Option<String>,
+    /// How long running attempts are waited for at shutdown. Default `30s`.
+    pub drain: Option<String>,
+    /// Open client connections at once. Default 1024.
+    pub max_connections: Option<usize>,
+    /// Bytes of a request's body. Default 8388608 (8 MiB).
+    pub body_limit: Option<usize>,
+    /// For the request's head. Default `10s`.
+    pub header_timeout: Option<String>,
+    /// For the request's body. Default `30s`.
+    pub body_timeout: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// `env:NAME`, `file:PATH` or a `postgres://` address. Default: a private Postgres under `data_dir`.
+    pub url: Option<String>,
+    /// Default `interlock-data`.
+    pub data_dir: Option<String>,
+    /// Connections of this process. Default 16.
+    pub max_connections: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// `openai`, `anthropic`, or the name of a compatible row.
+    pub adapter: String,
+    /// With the version part, as `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// `env:NAME` or `file:PATH`. Default: none is sent.
+    pub api_key: Option<String>,
+    /// Default `5s`.
+    pub connect_timeout: Option<String>,
+    /// What a 500 in the provider's own error shape proves: `failed` or `unknown`. Default: the adapter's row.
+    pub error_500: Option<String>,
+    /// The output limit sent where the protocol demands one and the client gave none. Default: the adapter's row.
+    pub default_max_tokens: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The suite whose passed run a fallback needs. Default: none, fallbacks stay closed.
+    pub contract: Option<String>,
+    /// `provider/model`, the primary first.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// Default `30s`.
+    pub attempt_timeout: Option<String>,
+    /// Until the first content. Default: `attempt_timeout` alone rules a whole answer.
+    pub first_byte_timeout: Option<String>,
+    /// Between two pieces of content. Default: `attempt_timeout` alone rules a whole answer.
+    pub idle_timeout: Option<String>,
+    /// Default `10m`.
+    pub settle_timeout: Option<String>,
+    /// Default 2.
+    pub retries: Option<u32>,
+    /// `hold` (default) or `fail_over`.
+    pub on_unknown: Option<String>,
+    /// `live` (default) or `settled`: how a stream is delivered.
+    pub stream: Option<String>,
+    /// `required` (default) or `generate`.
+    pub idempotency: Option<String>,
+    /// Default 10.
+    pub max_attempts: Option<u32>,
+    /// Default `24h`.
+    pub job_deadline: Option<String>,
+    /// `live` (default) or `replay`: the kind of run that a permit must rest on.
+    pub evidence: Option<String>,
+    /// Default `7d`.
+    pub permit_ttl: Option<String>,
+    /// Whether an account without credit may send the work elsewhere. Default false.
+    pub fail_over_on_billing: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jobs {
+    /// How long a finished job's payloads are kept. Default `90d`.
+    pub retention: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contracts {
+    /// Default `contracts/suites`.
+    pub dir: Option<String>,
+}

@@ -1,0 +1,164 @@
+//! Runs jobs: the only place that holds a store and an adapter together. No SQL text, no HTTP status.
+//!
+//! The main path is [`submit`] (admit the job, or find the one that has its key) → [`run_job`] (obey
+//! [`crate::domain::step::next_step`] until the job is over) → [`call`] (one attempt at one provider, with its clocks)
+//! → [`settle`] (write what came of it). Beside it: [`lease`] (this process is alive), [`rescue`] (what dead processes
+//! left), [`certify`] (contract runs and permits).
+//!
+//! No transaction is open while a provider is called, and a client that hangs up cancels nothing: each job runs in a
+//! task of its own.
+
+pub mod call;
+pub mod certify;
+pub mod circuits;
+pub mod lease;
+pub mod progress;
+pub mod rescue;
+pub mod run_job;
+pub mod settle;
+pub mod submit;
+pub mod tasks;
+pub mod upstreams;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::domain::Timestamp;
+use crate::domain::ids::JobId;
+use crate::domain::route::Target;
+use crate::engine::circuits::Circuits;
+use crate::engine::lease::Lease;
+use crate::engine::run_job::Registry;
+use crate::engine::tasks::Tasks;
+use crate::engine::upstreams::Upstreams;
+use crate::store::{Store, StoreError};
+use crate::telemetry::Metrics;
+
+/// One gateway process. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub store: Store,
+    pub config: Arc<Config>,
+    pub upstreams: Upstreams,
+    pub circuits: Circuits,
+    pub registry: Registry,
+    pub lease: Lease,
+    pub tasks: Tasks,
+    pub metrics: Arc<Metrics>,
+    pub phase: watch::Sender<Phase>,
+}
+
+/// How far a shutdown has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Serving,
+    /// Nothing new starts; what runs may end.
+    Draining,
+    /// What still runs is left behind as unknown.
+    Stopped,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("this gateway is shutting down")]
+    Draining,
+    #[error("the provider `{provider}` cannot be called: {why}")]
+    Upstream { provider: String, why: String },
+}
+
+impl Engine {
+    /// Registers this process and starts its heartbeat and sweeps.
+    pub async fn start(store: Store, config: Arc<Config>) -> Result<Engine, EngineError> {
+        let upstreams = Upstreams::new(&config)?;
+        let lease = Lease::register(&store).await?;
+        let inner = Arc::new(Inner {
+            store,
+            config,
+            upstreams,
+            circuits: Circuits::default(),
+            registry: Registry::default(),
+            lease,
+            tasks: Tasks::default(),
+            metrics: Arc::new(Metrics::default()),
+            phase: watch::Sender::new(Phase::Serving),
+        });
+        let engine = Engine { inner };
+        engine.spawn_heartbeat();
+        engine.spawn_rescue();
+        Ok(engine)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub fn config(&self) -> &Arc<Config> {
+        &self.inner.config
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
+    }
+
+    pub fn upstreams(&self) -> &Upstreams {
+        &self.inner.upstreams
+    }
+
+    pub fn phase(&self) -> Phase {
+        *self.inner.phase.borrow()
+    }
+
+    pub fn subscribe(&self) -> watch::Receiver<Phase> {
+        self.inner.phase.subscribe()
+    }
+
+    /// Calls that somebody still waits for.
+    pub fn calls(&self) -> usize {
+        self.inner.tasks.calls()
+    }
+
+    /// Tells the job's task in this process, if there is one, to look at the database.
+    pub fn nudge(&self, job: JobId) -> bool {
+        self.inner.registry.nudge(job)
+    }
+
+    /// Every target with a circuit: since when it fails, until when it is left alone.
+    pub fn circuits(&self) -> Vec<(Target, Option<Timestamp>, Option<Timestamp>)> {
+        self.inner.circuits.list(self.clock())
+    }
+
+    /// Whether this process may start attempts: it serves, and its lease holds.
+    pub fn may_start(&self) -> bool {
+        self.phase() == Phase::Serving && self.inner.lease.holds()
+    }
+
+    /// Stops as DESIGN 2 says: nothing new, wait for what runs until `hurry` completes or the drain time is over, then
+    /// mark the rest unknown and end the lease. Nothing turns failed.
+    pub async fn shut_down(&self, hurry: impl Future<Output = ()>) {
+        self.inner.phase.send_replace(Phase::Draining);
+        let running = self.inner.tasks.calls();
+        tracing::info!(running, drain = ?self.inner.config.server.drain, "draining: no new attempt starts");
+        tokio::select! {
+            () = self.inner.tasks.calls_ended() => {}
+            () = tokio::time::sleep(self.inner.config.server.drain) => {}
+            () = hurry => tracing::warn!("second signal: not waiting any longer"),
+        }
+        self.inner.phase.send_replace(Phase::Stopped);
+        match self.inner.store.mark_own_attempts_unknown(self.inner.lease.id()).await {
+            Ok(left) => tracing::info!(left, "drained: attempts still running are unknown now"),
+            Err(error) => tracing::error!(%error, "attempts could not be marked; another instance's sweep will do it"),
+        }
+        if let Err(error) = self.inner.store.end_lease(self.inner.lease.id()).await {
+            tracing::error!(%error, "the lease could not be ended; it runs out by itself");
+        }
+    }
+}

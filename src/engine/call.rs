@@ -1,0 +1,187 @@
+//! One attempt's call: its clocks, and listening on after they have run out.
+//!
+//! The clocks make an attempt *unknown*, they never end the call: the answer may still come, and is then the outcome.
+//! Only `settle_timeout` ends the listening.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use providers::adapter::{Head, UpstreamRequest};
+use providers::canonical::{Answer, Request};
+use providers::failure::{Failure, Proof};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::tasks::CallGuard;
+use super::upstreams::Upstream;
+use crate::domain::route::{Route, Target};
+use crate::store::attempts::AttemptKey;
+
+/// The most that is read of one answer.
+const ANSWER_LIMIT: usize = 32 << 20;
+
+/// What a call tells the task of its job.
+#[derive(Debug)]
+pub struct CallEvent {
+    pub key: AttemptKey,
+    pub target: Target,
+    pub news: News,
+}
+
+#[derive(Debug)]
+pub enum News {
+    /// A clock has run out: the outcome is unknown. The call still listens.
+    Silent { reason: &'static str, after: Duration },
+    Ended(Result<Answer, Failure>),
+    /// `settle_timeout` is over; nobody listens any more.
+    GaveUp,
+}
+
+/// Tells the job's task, and if the call's own task should die without a word, tells that too.
+#[derive(Debug)]
+pub struct Teller {
+    pub key: AttemptKey,
+    pub target: Target,
+    pub events: mpsc::UnboundedSender<CallEvent>,
+    ended: bool,
+}
+
+impl Teller {
+    pub fn new(key: AttemptKey, target: Target, events: mpsc::UnboundedSender<CallEvent>) -> Self {
+        Teller { key, target, events, ended: false }
+    }
+
+    fn tell(&mut self, news: News) {
+        self.ended |= !matches!(news, News::Silent { .. });
+        // The job's task outlives its calls; if it does not, the sweep finds the attempt.
+        let _ = self.events.send(CallEvent { key: self.key, target: self.target.clone(), news });
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if !self.ended {
+            let failure = Failure::new(Proof::Unknown, "gateway_fault", "the gateway's own task ended without an outcome");
+            self.tell(News::Ended(Err(failure)));
+        }
+    }
+}
+
+/// The clocks of one attempt, all counted from its committed start.
+#[derive(Debug)]
+pub struct Clocks {
+    total: Instant,
+    first_byte: Option<Instant>,
+    idle: Option<Duration>,
+    settle: Instant,
+    started: Instant,
+    last_content: Option<Instant>,
+    silent: bool,
+}
+
+impl Clocks {
+    pub fn start(route: &Route, started: Instant) -> Self {
+        Clocks {
+            total: started + route.attempt_timeout,
+            first_byte: route.first_byte_timeout.map(|d| started + d),
+            idle: route.idle_timeout,
+            settle: started + route.attempt_timeout.max(route.settle_timeout),
+            started,
+            last_content: None,
+            silent: false,
+        }
+    }
+
+    /// The clock that runs out next, and its name.
+    fn next(&self) -> (Instant, &'static str) {
+        if self.silent {
+            return (self.settle, "settle_timeout");
+        }
+        let content = match self.last_content {
+            None => self.first_byte.map(|at| (at, "first_byte_timeout")),
+            Some(last) => self.idle.map(|d| (last + d, "idle_timeout")),
+        };
+        content.filter(|(at, _)| *at < self.total).unwrap_or((self.total, "attempt_timeout"))
+    }
+}
+
+/// Calls the provider and tells what becomes of it. Nothing of this is ever repeated: the transport sends once.
+pub async fn call(upstream: Upstream, request: Request, wire: UpstreamRequest, clocks: Clocks, teller: Teller, guard: CallGuard) {
+    let mut call = Call { clocks, teller, guard: Some(guard) };
+    let Some(outcome) = call.exchange(&upstream, &request, wire).await else {
+        call.teller.tell(News::GaveUp);
+        return;
+    };
+    let outcome = outcome.map_err(|mut failure| {
+        // Providers echo keys in their errors.
+        if let Some(key) = &upstream.api_key {
+            failure.message = key.mask(&failure.message);
+        }
+        failure
+    });
+    call.teller.tell(News::Ended(outcome));
+}
+
+struct Call {
+    clocks: Clocks,
+    teller: Teller,
+    /// Held while somebody waits; a call that only listens does not hold up a shutdown.
+    guard: Option<CallGuard>,
+}
+
+impl Call {
+    /// `None`: nobody listens any more.
+    async fn exchange(&mut self, upstream: &Upstream, request: &Request, wire: UpstreamRequest) -> Option<Result<Answer, Failure>> {
+        let mut response = match self.attend(upstream.transport.send(wire)).await? {
+            Ok(response) => response,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let head = response.head.clone();
+        let mut whole = BytesMut::new();
+        loop {
+            match self.attend(response.chunk()).await? {
+                Ok(Some(chunk)) => {
+                    self.clocks.last_content = Some(Instant::now());
+                    if whole.len() + chunk.len() > ANSWER_LIMIT {
+                        let why = format!("the answer is larger than {ANSWER_LIMIT} bytes");
+                        return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
+                    }
+                    whole.extend_from_slice(&chunk);
+                }
+                Ok(None) => break,
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+        Some(read(upstream, request, &head, whole.freeze()))
+    }
+
+    /// Awaits `work` past every clock but the last; each that runs out is told once.
+    async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let (alarm, reason) = self.clocks.next();
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = tokio::time::sleep_until(alarm) => {
+                    if self.clocks.silent {
+                        return None;
+                    }
+                    self.clocks.silent = true;
+                    self.guard = None;
+                    let after = self.clocks.started.elapsed();
+                    self.teller.tell(News::Silent { reason, after });
+                }
+            }
+        }
+    }
+}
+
+/// What a complete answer says.
+fn read(upstream: &Upstream, request: &Request, head: &Head, body: Bytes) -> Result<Answer, Failure> {
+    if head.status.is_success() {
+        upstream.adapter.from_upstream(request, head, &body)
+    } else {
+        Err(upstream.adapter.from_failure(head, &body))
+    }
+}

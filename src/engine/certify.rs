@@ -1,0 +1,262 @@
+//! Contract runs and the permits that rest on them: how a fallback earns its place.
+
+use std::time::Duration;
+
+use contracts::check::Kind;
+use contracts::report::{Report, RunVerdict};
+use contracts::runner::{self, Progress, TargetInfo};
+use contracts::suite::{Suite, SuiteError};
+use contracts::upstream::{LiveUpstream, RecordingUpstream, ReplayUpstream};
+
+use super::upstreams::Upstream;
+use super::{Engine, EngineError};
+use crate::config::{Config, Provider};
+use crate::domain::ids::{InstanceId, PermitId, RunId};
+use crate::domain::permit::Permit;
+use crate::domain::route::{Evidence, Route, Target};
+use crate::store::contracts::{CheckRow, NewRun, Run, RunEnd};
+use crate::store::{Store, StoreError};
+
+/// How long one call of a run may take: small models on busy machines are slow, and nobody is waiting.
+const CALL_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Where the answers of a run come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunMode {
+    Live,
+    Replay,
+    /// Live, and written down for replay.
+    Record,
+}
+
+impl RunMode {
+    /// The mode that the run is filed under: a recording is a live run.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunMode::Live | RunMode::Record => "live",
+            RunMode::Replay => "replay",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CertifyError {
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    #[error("target `{target}`: the settings define no provider `{provider}`")]
+    NoProvider { target: Target, provider: String },
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a permit was not granted. Each names what is missing and the cure.
+#[derive(Debug, thiserror::Error)]
+pub enum GrantError {
+    #[error("there is no route `{0}` in the settings")]
+    NoRoute(String),
+    #[error("there is no contract run {0}")]
+    NoRun(RunId),
+    #[error("run {run} has not passed (verdict {verdict}; schema {}, tokenizer {}, round_trip {}): a permit needs all three kinds", .kinds[0], .kinds[1], .kinds[2])]
+    NotPassed { run: RunId, verdict: String, kinds: [String; 3] },
+    #[error("{0}")]
+    DoesNotFit(String),
+    #[error("a reason is needed: say why this fallback is enabled")]
+    NoReason,
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A run about to be made.
+#[derive(Debug)]
+pub struct Planned {
+    pub id: RunId,
+    suite: Suite,
+    target: Target,
+    provider: Provider,
+    mode: RunMode,
+}
+
+impl Planned {
+    /// Reads the suite and finds the target; nothing is written yet.
+    pub fn new(config: &Config, suite: &str, target: Target, mode: RunMode) -> Result<Planned, CertifyError> {
+        let suite = Suite::find(Some(&config.contracts_dir), suite)?;
+        let provider = config.providers.get(&target.provider).cloned().ok_or_else(|| CertifyError::NoProvider {
+            provider: target.provider.clone(),
+            target: target.clone(),
+        })?;
+        Ok(Planned { id: RunId::fresh(), suite, target, provider, mode })
+    }
+
+    /// Files the run as running.
+    pub async fn begin(&self, store: &Store, instance: Option<InstanceId>) -> Result<(), CertifyError> {
+        let run = NewRun {
+            id: self.id,
+            suite: self.suite.name().to_owned(),
+            suite_digest: self.suite.digest().to_owned(),
+            target: self.target.clone(),
+            adapter_version: self.provider.adapter.version(),
+            settings_digest: self.provider.settings_digest.clone(),
+            mode: self.mode.as_str(),
+            instance,
+        };
+        Ok(store.begin_run(&run).await?)
+    }
+
+    /// Makes the run and files its verdict with every check.
+    pub async fn finish(self, store: &Store, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Report, CertifyError> {
+        let upstream = Upstream::new(&self.provider)?;
+        let model = self.target.model.clone();
+        let info = TargetInfo {
+            provider: self.target.provider.clone(),
+            model: model.clone(),
+            adapter_version: self.provider.adapter.version(),
+        };
+        let live = |model| LiveUpstream::new(upstream.adapter.clone(), upstream.transport.clone(), model, upstream.api_key.clone(), CALL_TIMEOUT);
+        let report = match self.mode {
+            RunMode::Live => runner::run(&self.suite, &live(model), info, progress).await,
+            RunMode::Record => {
+                let recording = match RecordingUpstream::new(live(model), &self.suite, &self.target.provider) {
+                    Ok(recording) => recording,
+                    Err(error) => {
+                        store.end_run(self.id, &not_run(&error.to_string())).await?;
+                        return Err(error.into());
+                    }
+                };
+                runner::run(&self.suite, &recording, info, progress).await
+            }
+            RunMode::Replay => {
+                let replay = ReplayUpstream::new(&self.suite, upstream.adapter.clone(), &self.target.provider, model);
+                runner::run(&self.suite, &replay, info, progress).await
+            }
+        };
+        store.end_run(self.id, &end_of(&report)).await?;
+        Ok(report)
+    }
+}
+
+fn not_run(error: &str) -> RunEnd {
+    RunEnd { passed: false, kinds: ["missing"; 3], error: Some(error.to_owned()), checks: Vec::new() }
+}
+
+fn end_of(report: &Report) -> RunEnd {
+    let kind = |kind: Kind| match report.kind_verdict(kind) {
+        RunVerdict::Passed => "passed",
+        RunVerdict::Failed if report.checks().iter().any(|check| check.kind == kind) => "failed",
+        RunVerdict::Failed => "missing",
+    };
+    RunEnd {
+        // The types' own word for it: no other report is evidence.
+        passed: report.evidence().is_ok(),
+        kinds: [kind(Kind::Schema), kind(Kind::Tokenizer), kind(Kind::RoundTrip)],
+        error: report.evidence().err().map(|missing| missing.to_string()),
+        checks: report
+            .checks()
+            .iter()
+            .map(|check| CheckRow {
+                kind: check.kind.as_str().to_owned(),
+                name: check.name.to_string(),
+                case: check.case.to_string(),
+                verdict: check.verdict.as_str().to_owned(),
+                detail: check.detail.to_string(),
+            })
+            .collect(),
+    }
+}
+
+/// Enables a fallback on the evidence of a run, or says what is missing. The database checks the verdict once more.
+pub async fn grant_permit(
+    store: &Store,
+    config: &Config,
+    route: &str,
+    run: RunId,
+    actor: &str,
+    reason: &str,
+) -> Result<Permit, GrantError> {
+    if reason.trim().is_empty() {
+        return Err(GrantError::NoReason);
+    }
+    let route = config.routes.get(route).ok_or_else(|| GrantError::NoRoute(route.to_owned()))?;
+    let evidence = store.run(run).await?.ok_or(GrantError::NoRun(run))?;
+    if evidence.verdict != "passed" {
+        return Err(GrantError::NotPassed { run, verdict: evidence.verdict, kinds: evidence.kinds });
+    }
+    fits(config, route, &evidence)?;
+    let id = PermitId::fresh();
+    match store.grant_permit(id, &route.name, run, actor, reason, route.permit_ttl).await {
+        Ok(true) => {}
+        Ok(false) => return Err(GrantError::NoRun(run)),
+        Err(StoreError::Refused { constraint }) => {
+            return Err(GrantError::DoesNotFit(format!("the database refused the permit: {constraint}")));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let granted = store.permits(Some(&route.name)).await?.into_iter().find(|permit| permit.id() == id);
+    granted.ok_or(GrantError::Store(StoreError::LostRace))
+}
+
+/// Whether a passed run speaks for a fallback of this route as everything stands now.
+fn fits(config: &Config, route: &Route, run: &Run) -> Result<(), GrantError> {
+    let refuse = |why: String| Err(GrantError::DoesNotFit(why));
+    let Some(contract) = &route.contract else {
+        return refuse(format!("route `{0}` names no contract; set routes.{0}.contract", route.name));
+    };
+    if run.suite != *contract {
+        return refuse(format!("run {} is of suite `{}`, route `{}` has contract `{contract}`", run.id, run.suite, route.name));
+    }
+    let position = route.targets.iter().position(|t| t.target == run.target);
+    let Some(target) = position.and_then(|at| route.targets.get(at)) else {
+        return refuse(format!("run {} is of {}, which is no target of route `{}`", run.id, run.target, route.name));
+    };
+    if position == Some(0) {
+        return refuse(format!("{} is the primary of route `{}` and needs no permit", run.target, route.name));
+    }
+    let again = format!("run the suite again: interlock contract run {contract} --target {}", run.target);
+    if Suite::find(Some(&config.contracts_dir), contract)?.digest() != run.suite_digest {
+        return refuse(format!("suite `{contract}` has changed since run {}; {again}", run.id));
+    }
+    if target.adapter_version != run.adapter_version {
+        return refuse(format!("run {} was made with adapter {}, this is {}; {again}", run.id, run.adapter_version, target.adapter_version));
+    }
+    if target.settings_digest != run.settings_digest {
+        return refuse(format!("the settings of provider `{}` have changed since run {}; {again}", run.target.provider, run.id));
+    }
+    if route.evidence == Evidence::Live && run.mode != "live" {
+        return refuse(format!("run {} was replayed, and route `{}` wants live evidence; {again} --live", run.id, route.name));
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// The digest that the route's suite has now; `None` where it names none or it cannot be read.
+    pub(super) async fn suite_digest(&self, route: &Route) -> Option<String> {
+        suite_digest(self.config(), route).await
+    }
+
+    /// A passed live run is a success of the kind of call that failed: it closes the target's circuit.
+    pub fn note_passed_run(&self, target: &Target) {
+        self.inner.circuits.succeeded(target);
+    }
+
+    pub fn instance(&self) -> InstanceId {
+        self.inner.lease.id()
+    }
+}
+
+/// The digest of the route's suite as it stands on disk, or in the binary.
+pub async fn suite_digest(config: &Config, route: &Route) -> Option<String> {
+    let contract = route.contract.clone()?;
+    let dir = config.contracts_dir.clone();
+    let read = tokio::task::spawn_blocking(move || Suite::find(Some(&dir), &contract).map(|s| s.digest().to_owned()));
+    match read.await {
+        Ok(Ok(digest)) => Some(digest),
+        Ok(Err(error)) => {
+            tracing::error!(route = route.name, %error, "the route's suite cannot be read: no fallback is permitted");
+            None
+        }
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,60 @@
+//! One circuit per target, in this process. Other instances learn for themselves, within as many calls of their own.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use providers::failure::Failure;
+
+use crate::domain::Timestamp;
+use crate::domain::circuit::Circuit;
+use crate::domain::route::{Route, Target};
+
+#[derive(Debug, Default)]
+pub struct Circuits {
+    by_target: Mutex<HashMap<Target, Circuit>>,
+}
+
+impl Circuits {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Target, Circuit>> {
+        // A circuit is plain data: a panic elsewhere cannot have left it half changed.
+        self.by_target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The targets of this route that are to be left alone now, and until when.
+    pub fn cooling(&self, route: &Route, now: Timestamp) -> HashMap<Target, Timestamp> {
+        let circuits = self.lock();
+        route
+            .targets
+            .iter()
+            .filter_map(|t| Some((t.target.clone(), circuits.get(&t.target)?.closed_until(now)?)))
+            .collect()
+    }
+
+    /// Whether this target may be called now.
+    pub fn is_open_to(&self, target: &Target, now: Timestamp) -> bool {
+        self.lock().get(target).and_then(|circuit| circuit.closed_until(now)).is_none()
+    }
+
+    pub fn begin(&self, target: &Target, now: Timestamp, timeout: Duration) {
+        if let Some(circuit) = self.lock().get_mut(target) {
+            circuit.begin(now, timeout);
+        }
+    }
+
+    pub fn succeeded(&self, target: &Target) {
+        if let Some(circuit) = self.lock().get_mut(target) {
+            circuit.succeeded();
+        }
+    }
+
+    pub fn failed(&self, target: &Target, failure: &Failure, now: Timestamp) {
+        self.lock().entry(target.clone()).or_default().failed(failure.proof, failure.retry_after, now);
+    }
+
+    /// Every circuit that is not plainly closed: the target, since when it fails, until when it is left alone.
+    pub fn list(&self, now: Timestamp) -> Vec<(Target, Option<Timestamp>, Option<Timestamp>)> {
+        let circuits = self.lock();
+        circuits.iter().map(|(target, c)| (target.clone(), c.failing_since, c.closed_until(now))).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! What dead processes left behind: their attempts become unknown, their queued jobs are carried on by whoever lives.
+//!
+//! Every instance does this; there is no leader. Each statement judges the state again on the row itself, so doing it
+//! twice, or too late, harms nothing.
+
+use std::time::Duration;
+
+use super::{Engine, Phase, tasks};
+use crate::domain::ids::{JobId, OwnerId};
+use crate::domain::job::Delivery;
+use crate::store::StoreError;
+
+/// Between two sweeps.
+const SWEEP: Duration = Duration::from_secs(2);
+/// Between two looks for jobs to carry on.
+const RESUME: Duration = Duration::from_secs(1);
+/// Between two clean-ups.
+const CLEAN: Duration = Duration::from_secs(60);
+/// How long past its own deadline an attempt of a living process is left to that process.
+const GRACE: Duration = Duration::from_secs(5);
+/// Jobs taken up at once.
+const BATCH: i64 = 64;
+
+impl Engine {
+    pub(super) fn spawn_rescue(&self) {
+        self.every(SWEEP, "sweep", |engine| async move { engine.sweep().await });
+        self.every(RESUME, "resume", |engine| async move { engine.resume().await });
+        self.every(CLEAN, "clean up", |engine| async move { engine.clean_up().await });
+    }
+
+    fn every<F, Fut>(&self, pause: Duration, what: &'static str, work: F)
+    where
+        F: Fn(Engine) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<(), StoreError>> + Send,
+    {
+        let engine = self.clone();
+        tasks::spawn(async move {
+            let mut phase = engine.inner.phase.subscribe();
+            loop {
+                if let Err(error) = work(engine.clone()).await {
+                    tracing::warn!(%error, what, "not done this time");
+                }
+                tokio::select! {
+                    _ = phase.wait_for(|p| *p == Phase::Stopped) => return,
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        });
+    }
+
+    /// Attempts whose process has died, or which outlived their own clock, become unknown.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let lost = self.store().mark_lost_attempts_unknown(GRACE).await?;
+        if lost > 0 {
+            tracing::warn!(lost, "attempts without a living process are unknown now");
+        }
+        Ok(())
+    }
+
+    /// Jobs that wait for nobody in particular. The guarded start is the claim, so several instances may try.
+    async fn resume(&self) -> Result<(), StoreError> {
+        if !self.may_start() {
+            return Ok(());
+        }
+        for (owner, job) in self.store().resumable_jobs(BATCH).await? {
+            self.look_at(owner, job).await?;
+        }
+        Ok(())
+    }
+
+    /// Something about the job has changed: its task looks again, or gets one that carries it on.
+    pub async fn look_at(&self, owner: OwnerId, job: JobId) -> Result<(), StoreError> {
+        if self.nudge(job) {
+            return Ok(());
+        }
+        let Some(snapshot) = self.store().job(owner, job).await? else { return Ok(()) };
+        let fresh_call = snapshot.job.delivery == Delivery::Async;
+        drop(self.attach(&snapshot, fresh_call));
+        Ok(())
+    }
+
+    async fn clean_up(&self) -> Result<(), StoreError> {
+        self.store().settle_leftovers(GRACE).await?;
+        self.store().end_lost_runs().await?;
+        while self.store().erase_payloads(self.config().retention).await? > 0 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,541 @@
+//! One job's task: it obeys [`next_step`] until the job is over or nothing more may be tried.
+//!
+//! The task is the only one in this process that decides for its job; tasks of other processes are held off by the
+//! guards in the statements. After anything unexpected it reads again and decides again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use providers::canonical::Request;
+use providers::failure::{Failure, Proof};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::call::{CallEvent, Clocks, News, Teller, call};
+use super::progress::Progress;
+use super::settle::Settled;
+use super::{Engine, Phase, tasks};
+use crate::domain::ids::{AttemptId, JobId, OwnerId};
+use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
+use crate::domain::route::{Candidate, Route, Target};
+use crate::domain::step::{NextStep, Situation, next_step};
+use crate::domain::{Timestamp, backoff};
+use crate::store::StoreError;
+use crate::store::attempts::{AttemptKey, NewAttempt};
+use crate::store::jobs::FirstAttempt;
+
+/// Between two looks at a job that another process, or an operator, may move.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+/// The jobs that have a task in this process.
+#[derive(Debug, Default)]
+pub struct Registry {
+    jobs: Mutex<HashMap<JobId, Seat>>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    progress: watch::Sender<Progress>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What a task is told from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    /// Somebody asked for the job again after its round was over.
+    FreshCall,
+    /// Something about the job has changed in the database.
+    Look,
+}
+
+/// The task's own end of its seat.
+#[derive(Debug)]
+pub struct Entry {
+    progress: watch::Sender<Progress>,
+    commands: mpsc::UnboundedReceiver<Command>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Seat>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for a job that has none.
+    pub fn enter(&self, id: JobId) -> (Entry, watch::Receiver<Progress>) {
+        seat(&mut self.lock(), id)
+    }
+
+    /// Joins the job's task, or makes a seat for one. A fresh call wakes a task whose round is over.
+    pub fn join(&self, id: JobId, fresh_call: bool) -> Result<watch::Receiver<Progress>, (Entry, watch::Receiver<Progress>)> {
+        let mut jobs = self.lock();
+        let Some(there) = jobs.get(&id) else { return Err(seat(&mut jobs, id)) };
+        let receiver = there.progress.subscribe();
+        if fresh_call && matches!(*there.progress.borrow(), Progress::RoundOver(_)) {
+            there.progress.send_replace(Progress::Running);
+            if there.commands.send(Command::FreshCall).is_err() {
+                return Err(seat(&mut jobs, id));
+            }
+        }
+        Ok(receiver)
+    }
+
+    /// Tells the job's task, if there is one, to look at the database.
+    pub fn nudge(&self, id: JobId) -> bool {
+        self.lock().get(&id).is_some_and(|seat| seat.commands.send(Command::Look).is_ok())
+    }
+
+    pub fn forget(&self, id: JobId) {
+        self.lock().remove(&id);
+    }
+
+    /// The task leaves, unless a command has come in meanwhile, or somebody waits for more than its last word.
+    fn retire(&self, id: JobId, entry: &mut Entry) -> Result<(), Option<Command>> {
+        let mut jobs = self.lock();
+        if let Ok(command) = entry.commands.try_recv() {
+            return Err(Some(command));
+        }
+        let last_word = matches!(*entry.progress.borrow(), Progress::RoundOver(_));
+        if !last_word && entry.progress.receiver_count() > 0 {
+            return Err(None);
+        }
+        jobs.remove(&id);
+        Ok(())
+    }
+}
+
+fn seat(jobs: &mut HashMap<JobId, Seat>, id: JobId) -> (Entry, watch::Receiver<Progress>) {
+    let progress = watch::Sender::new(Progress::Running);
+    let receiver = progress.subscribe();
+    let (commands, commands_in) = mpsc::unbounded_channel();
+    jobs.insert(id, Seat { progress: progress.clone(), commands });
+    (Entry { progress, commands: commands_in }, receiver)
+}
+
+/// One job's task.
+#[derive(Debug)]
+pub struct Runner {
+    engine: Engine,
+    owner: OwnerId,
+    job: JobId,
+    route_name: String,
+    route: Option<Arc<Route>>,
+    request: Option<Request>,
+    first: Option<FirstAttempt>,
+    entry: Entry,
+    events: mpsc::UnboundedReceiver<CallEvent>,
+    events_in: mpsc::UnboundedSender<CallEvent>,
+    /// Calls of this task that have not ended.
+    in_flight: HashSet<AttemptId>,
+    fresh_call: bool,
+    /// Attempts of the job that this task knows of.
+    attempts: usize,
+    looks: u32,
+}
+
+/// What woke the task.
+enum Woken {
+    Event(CallEvent),
+    /// Somebody says that the database has news.
+    Look,
+    /// The time is over.
+    Over,
+    Stopped,
+}
+
+/// Whether the task goes on after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Decide,
+    /// The seat is given up; somebody else may already have a new one.
+    Left,
+    /// This process stops, or may not go on with this job.
+    Stop,
+}
+
+impl Runner {
+    /// The task of a job just admitted; its first attempt, where there is one, is committed.
+    pub fn admitted(
+        engine: Engine,
+        owner: OwnerId,
+        job: JobId,
+        route: Arc<Route>,
+        request: Request,
+        first: Option<FirstAttempt>,
+        entry: Entry,
+    ) -> Self {
+        let mut runner = Runner::resumed(engine, owner, job, route.name.clone(), false, entry);
+        runner.route = Some(route);
+        runner.request = Some(request);
+        runner.attempts = usize::from(first.is_some());
+        runner.first = first;
+        runner
+    }
+
+    /// The task of a job found in the database.
+    pub fn resumed(engine: Engine, owner: OwnerId, job: JobId, route_name: String, fresh_call: bool, entry: Entry) -> Self {
+        let (events_in, events) = mpsc::unbounded_channel();
+        let route = engine.config().routes.get(&route_name).cloned();
+        Runner {
+            engine,
+            owner,
+            job,
+            route_name,
+            route,
+            request: None,
+            first: None,
+            entry,
+            events,
+            events_in,
+            in_flight: HashSet::new(),
+            fresh_call,
+            attempts: 0,
+            looks: 0,
+        }
+    }
+
+    pub fn spawn(self) {
+        tasks::spawn(self.run());
+    }
+
+    async fn run(mut self) {
+        if let Some(first) = self.first.take() {
+            self.begin(first.id, &first.candidate);
+            if self.pause(None).await == Then::Stop {
+                return self.interrupt();
+            }
+        }
+        while !self.is_over() {
+            let Some(snapshot) = self.read().await else { return self.interrupt() };
+            self.attempts = snapshot.attempts.len();
+            let Some(step) = self.decide(&snapshot).await else { return self.interrupt() };
+            match self.obey(&snapshot, step).await {
+                Then::Decide => {}
+                Then::Left => return,
+                Then::Stop => return self.interrupt(),
+            }
+        }
+        self.linger().await;
+    }
+
+    /// Whether this task has nothing more to decide.
+    fn is_over(&self) -> bool {
+        match *self.entry.progress.borrow() {
+            Progress::Running | Progress::Unknown { .. } | Progress::RoundOver(_) => false,
+            Progress::Succeeded(_) | Progress::Failed(_) | Progress::Cancelled | Progress::Interrupted => true,
+        }
+    }
+
+    fn publish(&self, progress: Progress) {
+        self.entry.progress.send_replace(progress);
+    }
+
+    /// The job as the database holds it; `None` when this process stops first, or the job is not to be read.
+    async fn read(&self) -> Option<Snapshot> {
+        self.engine.persist("read the job", || self.engine.store().job(self.owner, self.job)).await?.ok().flatten()
+    }
+
+    /// What may be done next. The permits and the suite are read only where a fallback could come up.
+    async fn decide(&mut self, snapshot: &Snapshot) -> Option<NextStep> {
+        let Some(route) = self.route.clone() else {
+            return Some(self.without_route(snapshot));
+        };
+        let fresh_call = std::mem::take(&mut self.fresh_call);
+        let fallbacks = route.targets.len() > 1 && !snapshot.job.state.is_terminal();
+        let (permits, digest) = if fallbacks {
+            let read = || self.engine.store().permits(Some(&route.name));
+            let permits = self.engine.persist("read the permits", read).await?.ok()?;
+            (permits, self.engine.suite_digest(&route).await)
+        } else {
+            (Vec::new(), None)
+        };
+        let cooling = self.cooling(&route, snapshot.read_at);
+        Some(next_step(&Situation {
+            snapshot,
+            route: &route,
+            permits: &permits,
+            suite_digest: digest.as_deref(),
+            cooling: &cooling,
+            now: snapshot.read_at,
+            jitter: rand::random::<f64>(),
+            fresh_call,
+        }))
+    }
+
+    /// Circuits run on this process's clock, decisions on the database's: only differences are carried over.
+    fn cooling(&self, route: &Route, read_at: Timestamp) -> HashMap<Target, Timestamp> {
+        let now = self.engine.clock();
+        let cooling = self.engine.inner.circuits.cooling(route, now);
+        cooling.into_iter().map(|(target, until)| (target, read_at + (until - now))).collect()
+    }
+
+    fn without_route(&self, snapshot: &Snapshot) -> NextStep {
+        if snapshot.job.state.is_terminal() {
+            return NextStep::Finished;
+        }
+        if let Some(open) = snapshot.open_attempt() {
+            return NextStep::Wait { attempt: open.id };
+        }
+        NextStep::RoundOver(JobError {
+            code: JobErrorCode::AllTargetsFailed,
+            message: format!("the settings no longer define the route `{}` that this job was sent to", self.route_name),
+            status: None,
+            provider_code: None,
+            provider_type: None,
+            param: None,
+            retry_after_ms: None,
+            unpermitted: false,
+            details: Vec::new(),
+        })
+    }
+
+    async fn obey(&mut self, snapshot: &Snapshot, step: NextStep) -> Then {
+        match step {
+            NextStep::Finished => self.publish_end(snapshot).await,
+            NextStep::Wait { attempt } => return self.wait(snapshot, attempt).await,
+            NextStep::Release { attempt } => self.release(attempt).await,
+            NextStep::Start { candidate, round, at } => return self.start(snapshot, candidate, round, at).await,
+            NextStep::RoundOver(error) => return self.end_round(snapshot, error).await,
+            NextStep::Fail(error) => {
+                let fail = || self.engine.store().fail_job(self.owner, self.job, &error);
+                if let Some(Ok(())) = self.engine.persist("fail the job", fail).await {
+                    tracing::info!(job = %self.job, code = error.code.as_str(), "job failed");
+                    self.publish(Progress::Failed(error));
+                }
+            }
+        }
+        Then::Decide
+    }
+
+    /// An attempt is open. Its outcome comes from our own call, from another process, or from an operator.
+    async fn wait(&mut self, snapshot: &Snapshot, attempt: AttemptId) -> Then {
+        let ours = self.in_flight.contains(&attempt);
+        let unknown = snapshot.unknown_attempt();
+        match unknown {
+            Some(open) => self.publish(Progress::Unknown { attempt: open.id, since: snapshot.job.updated_at }),
+            None => self.publish(Progress::Running),
+        }
+        // Nobody waits and nothing of ours is out: whoever comes next reads the database.
+        if self.in_flight.is_empty() && self.entry.progress.receiver_count() == 0 {
+            return self.leave();
+        }
+        let look = if ours && unknown.is_none() { None } else { Some(self.next_look()) };
+        self.pause(look).await
+    }
+
+    async fn release(&mut self, attempt: AttemptId) {
+        let key = self.key(attempt);
+        let release = || self.engine.store().release_attempt_by_policy(key, &self.route_name);
+        if let Some(Ok(())) = self.engine.persist("release the attempt", release).await {
+            tracing::info!(job = %self.job, %attempt, route = self.route_name, "unknown attempt released by the route's policy");
+        }
+    }
+
+    /// Commits the start, then calls. Somebody else's start, or a stale decision, is no error: read again.
+    async fn start(&mut self, snapshot: &Snapshot, candidate: Candidate, round: i32, at: Timestamp) -> Then {
+        self.publish(Progress::Running);
+        let pause = Duration::try_from(at - snapshot.read_at).unwrap_or_default();
+        if !pause.is_zero() {
+            match self.sleep(Some(pause)).await {
+                Woken::Event(event) => {
+                    self.on_event(event).await;
+                    return Then::Decide;
+                }
+                Woken::Look => return Then::Decide,
+                Woken::Over => {}
+                Woken::Stopped => return Then::Stop,
+            }
+        }
+        if !self.engine.may_start() || !self.load_request().await {
+            return Then::Stop;
+        }
+        let Some(route) = self.route.clone() else { return Then::Decide };
+        let id = AttemptId::fresh();
+        let new = NewAttempt {
+            key: self.key(id),
+            ordinal: snapshot.attempts.len() as i32 + 1,
+            round,
+            candidate,
+            instance: self.engine.inner.lease.id(),
+            timeout: route.attempt_timeout,
+            settle: route.settle_timeout.max(route.attempt_timeout),
+        };
+        match self.engine.store().start_attempt(&new).await {
+            Ok(()) => {
+                self.attempts = snapshot.attempts.len() + 1;
+                self.begin(id, &new.candidate);
+            }
+            Err(StoreError::LostRace) => tokio::time::sleep(self.next_look()).await,
+            Err(error) => {
+                tracing::warn!(job = %self.job, %error, "the attempt could not be started");
+                tokio::time::sleep(LAST_LOOK).await;
+            }
+        }
+        Then::Decide
+    }
+
+    /// Makes the call of an attempt whose start is committed (R3).
+    fn begin(&mut self, id: AttemptId, candidate: &Candidate) {
+        let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
+        let target = candidate.target().clone();
+        let teller = Teller::new(self.key(id), target.clone(), self.events_in.clone());
+        self.in_flight.insert(id);
+        self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
+        self.engine.inner.circuits.begin(&target, self.engine.clock(), route.attempt_timeout);
+        let refuse = |failure: Failure| {
+            let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
+            let _ = self.events_in.send(event);
+        };
+        let Some(upstream) = self.engine.upstreams().get(&target.provider).cloned() else {
+            return refuse(Failure::new(Proof::NotSent, "provider_gone", "the settings do not define this provider"));
+        };
+        let wire = match upstream.for_attempt(request, &target.model, id) {
+            Ok(wire) => wire,
+            Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
+        };
+        // The last look before connecting: a process that slept through its lease must not send (R3, R6).
+        if !self.engine.inner.lease.holds() {
+            return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
+        }
+        tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
+        let clocks = Clocks::start(route, Instant::now());
+        let guard = self.engine.inner.tasks.begin_call();
+        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard));
+    }
+
+    async fn end_round(&mut self, snapshot: &Snapshot, error: JobError) -> Then {
+        let asked = error.retry_after_ms.map(Duration::from_millis);
+        let resume = match snapshot.job.delivery {
+            Delivery::Async => Some(backoff::before_round(snapshot.job.round.unsigned_abs(), asked)),
+            Delivery::Sync => None,
+        };
+        let end = || self.engine.store().end_round(self.owner, self.job, &error, resume);
+        match self.engine.persist("end the round", end).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Then::Decide,
+            None => return Then::Stop,
+        }
+        if error.unpermitted {
+            self.engine.metrics().fallbacks_refused.with_label_values(&[&self.route_name]).inc();
+        }
+        tracing::info!(job = %self.job, round = snapshot.job.round, details = ?error.details, "round over");
+        self.publish(Progress::RoundOver(error));
+        // Calls that were released may still win; a fresh call opens the next round.
+        while !self.in_flight.is_empty() {
+            if self.pause(None).await == Then::Stop {
+                return Then::Stop;
+            }
+            if self.is_over() || self.fresh_call {
+                return Then::Decide;
+            }
+        }
+        self.leave()
+    }
+
+    /// Ends the task, unless somebody has just come in.
+    fn leave(&mut self) -> Then {
+        match self.engine.inner.registry.retire(self.job, &mut self.entry) {
+            Ok(()) => Then::Left,
+            Err(command) => {
+                self.fresh_call |= command == Some(Command::FreshCall);
+                Then::Decide
+            }
+        }
+    }
+
+    async fn publish_end(&mut self, snapshot: &Snapshot) {
+        let progress = match snapshot.job.state {
+            JobState::Succeeded { .. } => match self.engine.delivered(snapshot).await {
+                Some(delivered) => Progress::Succeeded(delivered),
+                None => Progress::Interrupted,
+            },
+            JobState::Cancelled => Progress::Cancelled,
+            JobState::Failed => snapshot.job.error.clone().map_or(Progress::Interrupted, Progress::Failed),
+            JobState::Queued | JobState::Running | JobState::Unknown => Progress::Running,
+        };
+        self.publish(progress);
+    }
+
+    async fn on_event(&mut self, event: CallEvent) {
+        if !matches!(event.news, News::Silent { .. }) {
+            self.in_flight.remove(&event.key.id);
+        }
+        if let Settled::Won(delivered) = self.engine.settle(event, self.attempts).await {
+            self.publish(Progress::Succeeded(delivered));
+        }
+    }
+
+    /// The job is over; calls still out are listened to, so that each late result is judged and logged.
+    async fn linger(mut self) {
+        self.engine.inner.registry.forget(self.job);
+        while !self.in_flight.is_empty() {
+            if self.pause(None).await == Then::Stop {
+                return;
+            }
+        }
+    }
+
+    fn interrupt(self) {
+        if !matches!(*self.entry.progress.borrow(), Progress::RoundOver(_)) {
+            self.publish(Progress::Interrupted);
+        }
+        self.engine.inner.registry.forget(self.job);
+    }
+
+    /// Waits, and deals with what came: then it is time to decide again.
+    async fn pause(&mut self, at_most: Option<Duration>) -> Then {
+        match self.sleep(at_most).await {
+            Woken::Event(event) => {
+                self.on_event(event).await;
+                Then::Decide
+            }
+            Woken::Look | Woken::Over => Then::Decide,
+            Woken::Stopped => Then::Stop,
+        }
+    }
+
+    /// Sleeps until a call has news, somebody says so, `at_most` is over, or the process stops.
+    async fn sleep(&mut self, at_most: Option<Duration>) -> Woken {
+        let mut phase = self.engine.inner.phase.subscribe();
+        let over = async {
+            match at_most {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(event) = self.events.recv() => Woken::Event(event),
+            Some(command) = self.entry.commands.recv() => {
+                self.fresh_call |= command == Command::FreshCall;
+                self.looks = 0;
+                Woken::Look
+            }
+            _ = phase.wait_for(|p| *p == Phase::Stopped) => Woken::Stopped,
+            () = over => Woken::Over,
+        }
+    }
+
+    /// 100 ms doubling to 1 s, with jitter.
+    fn next_look(&mut self) -> Duration {
+        let doubled = FIRST_LOOK.saturating_mul(1 << self.looks.min(6)).min(LAST_LOOK);
+        self.looks += 1;
+        doubled.mul_f64(0.75 + 0.25 * rand::random::<f64>())
+    }
+
+    /// The client's request, read again where this task was not there when it came.
+    async fn load_request(&mut self) -> bool {
+        if self.request.is_none() {
+            let read = || self.engine.store().job_request(self.owner, self.job);
+            if let Some(Ok(Some(body))) = self.engine.persist("read the request", read).await {
+                self.request = self.engine.reread(&body);
+            }
+        }
+        self.request.is_some()
+    }
+
+    fn key(&self, id: AttemptId) -> AttemptKey {
+        AttemptKey { owner: self.owner, job: self.job, id }
+    }
+}

@@ -1,0 +1,157 @@
+//! What came of a call, written down: the one way in which an attempt's outcome reaches the database.
+//!
+//! An outcome is never dropped because the database is away for a while: it is written again until it is answered, or
+//! until this process stops and leaves the attempt unknown.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use providers::canonical::Answer;
+use providers::failure::{Failure, Proof};
+
+use super::call::{CallEvent, News};
+use super::progress::Delivered;
+use super::{Engine, Phase};
+use crate::domain::job::Snapshot;
+use crate::domain::route::Target;
+use crate::store::StoreError;
+use crate::store::attempts::{AttemptKey, Completed, Completion};
+
+/// Every adapter renders JSON here; streams come in their own issue.
+const CONTENT_TYPE: &str = "application/json";
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What the settling came to, for the job's own task.
+#[derive(Debug)]
+pub enum Settled {
+    Won(Delivered),
+    /// Whatever it was, the database knows: read again and decide.
+    Written,
+}
+
+impl Engine {
+    pub(super) async fn settle(&self, event: CallEvent, attempts: usize) -> Settled {
+        let CallEvent { key, target, news } = event;
+        match news {
+            News::Silent { reason, after } => {
+                let message = format!("no outcome within {after:?}; still listening");
+                self.write_unknown(key, &target, reason, &message).await;
+                Settled::Written
+            }
+            News::GaveUp => {
+                let stop = || self.store().stop_listening(key);
+                let _ = self.persist("stop listening", stop).await;
+                Settled::Written
+            }
+            News::Ended(Ok(answer)) => self.settle_answer(key, target, answer, attempts).await,
+            News::Ended(Err(failure)) => {
+                self.settle_failure(key, &target, failure).await;
+                Settled::Written
+            }
+        }
+    }
+
+    async fn settle_answer(&self, key: AttemptKey, target: Target, answer: Answer, attempts: usize) -> Settled {
+        self.inner.circuits.succeeded(&target);
+        let usage = answer.reply.usage;
+        let completion = Completion { key, content_type: CONTENT_TYPE.to_owned(), body: answer.body, usage };
+        let complete = || self.store().complete(&completion);
+        match self.persist("complete the job", complete).await {
+            Some(Ok(Completed::Won)) => {
+                self.count(&target, "succeeded");
+                tracing::debug!(job = %key.job, attempt = %key.id, "job completed");
+                if attempts > 1 {
+                    let release = || self.store().release_losers(key.owner, key.job);
+                    let _ = self.persist("release the losers", release).await;
+                }
+                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body))
+            }
+            Some(Ok(Completed::Lost { winner })) => {
+                self.count(&target, "lost");
+                tracing::warn!(job = %key.job, attempt = %key.id, ?winner, "late result thrown away");
+                let lose = || self.store().lose_race(&completion, winner);
+                if let Some(Err(error)) = self.persist("log the race", lose).await {
+                    tracing::error!(job = %key.job, attempt = %key.id, %error, "the race could not be logged");
+                }
+                Settled::Written
+            }
+            // The answer is paid for and cannot be stored: nobody may take that for a failure.
+            Some(Err(error)) => {
+                tracing::error!(job = %key.job, attempt = %key.id, %error, "the answer could not be stored");
+                self.write_unknown(key, &target, "not_stored", "an answer arrived and could not be stored").await;
+                Settled::Written
+            }
+            None => Settled::Written,
+        }
+    }
+
+    async fn settle_failure(&self, key: AttemptKey, target: &Target, failure: Failure) {
+        if failure.proof == Proof::Unknown {
+            return self.write_unknown(key, target, failure.reason, &failure.message).await;
+        }
+        self.inner.circuits.failed(target, &failure, self.clock());
+        self.count(target, "failed");
+        tracing::info!(job = %key.job, attempt = %key.id, %target, reason = failure.reason, proof = ?failure.proof, "attempt failed");
+        let fail = || self.store().fail_attempt(key, &failure);
+        if let Some(Err(error)) = self.persist("fail the attempt", fail).await {
+            note_loss(key, &error);
+        }
+    }
+
+    async fn write_unknown(&self, key: AttemptKey, target: &Target, reason: &str, message: &str) {
+        self.count(target, "unknown");
+        tracing::warn!(job = %key.job, attempt = %key.id, %target, reason, "attempt unknown");
+        let mark = || self.store().mark_attempt_unknown(key, reason, message);
+        if let Some(Err(error)) = self.persist("mark the attempt unknown", mark).await {
+            note_loss(key, &error);
+        }
+    }
+
+    fn count(&self, target: &Target, outcome: &str) {
+        self.metrics().attempts_ended.with_label_values(&[target.provider.as_str(), outcome]).inc();
+    }
+
+    /// Does it until the database answers. `None`: this process stopped first.
+    pub(super) async fn persist<T, F, Fut>(&self, what: &str, mut statement: F) -> Option<Result<T, StoreError>>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match statement().await {
+                Err(StoreError::Unavailable(error)) => {
+                    tracing::warn!(%error, what, "the database is away; trying again");
+                    let mut phase = self.inner.phase.subscribe();
+                    tokio::select! {
+                        _ = phase.wait_for(|p| *p == Phase::Stopped) => return None,
+                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(LAST_PAUSE),
+                    }
+                }
+                answered => return Some(answered),
+            }
+        }
+    }
+
+    /// The stored answer of a job that has succeeded; `None` once retention has erased it.
+    pub async fn delivered(&self, snapshot: &Snapshot) -> Option<Delivered> {
+        let winner = snapshot.winner()?;
+        let job = &snapshot.job;
+        let stored = self.persist("read the result", || self.store().job_result(job.owner, job.id)).await?.ok()??;
+        let key = AttemptKey { owner: job.owner, job: job.id, id: winner.id };
+        Some(delivered(key, winner.target.clone(), snapshot.attempts.len(), &stored.content_type, stored.body))
+    }
+}
+
+fn delivered(key: AttemptKey, target: Target, attempts: usize, content_type: &str, body: Bytes) -> Delivered {
+    Delivered { attempt: key.id, provider: target.provider, attempts, content_type: content_type.to_owned(), body }
+}
+
+/// Zero rows: it was settled by somebody else. Anything else is worth waking up for.
+fn note_loss(key: AttemptKey, error: &StoreError) {
+    match error {
+        StoreError::LostRace => tracing::debug!(job = %key.job, attempt = %key.id, "settled by somebody else"),
+        other => tracing::error!(job = %key.job, attempt = %key.id, error = %other, "the outcome could not be written"),
+    }
+}

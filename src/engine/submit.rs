@@ -1,0 +1,223 @@
+//! From an intent to its job: admit it, or find the job that has its key and attach to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use providers::canonical::Request;
+use providers::json::{Json, Object};
+use providers::openai::request::InvalidRequest;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::progress::Progress;
+use super::run_job::Runner;
+use super::{Engine, EngineError, Phase};
+use crate::domain::Timestamp;
+use crate::domain::fingerprint::VERSION;
+use crate::domain::ids::{AttemptId, JobId, OwnerId};
+use crate::domain::job::{Delivery, KeyOrigin, Snapshot};
+use crate::domain::key::IdempotencyKey;
+use crate::domain::route::{Candidate, Route};
+use crate::store::jobs::{Admitted, FirstAttempt, NewJob};
+
+/// The operation that every job here is: chat completions in OpenAI's dialect.
+pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
+
+/// One client's intent, read and checked.
+#[derive(Debug)]
+pub struct Submission {
+    pub owner: OwnerId,
+    /// `None`: the gateway makes one.
+    pub key: Option<IdempotencyKey>,
+    pub url: &'static str,
+    /// What makes two payloads the same intent.
+    pub fingerprint: [u8; 32],
+    pub route: Arc<Route>,
+    pub request: Request,
+    /// The body as sent.
+    pub body: Bytes,
+    pub metadata: Option<Bytes>,
+    pub delivery: Delivery,
+}
+
+/// What became of a submission.
+#[derive(Debug)]
+pub enum Submitted {
+    /// The job is new; its task runs.
+    New(Ticket),
+    /// The same intent again, and its job is not over: attached.
+    Attached(Ticket),
+    /// The same intent again, and its job is over.
+    Finished(Box<Snapshot>),
+    /// The key is taken by another payload; nothing has happened.
+    Conflict { job: JobId },
+}
+
+/// A place in the queue of those who wait for one job.
+#[derive(Debug)]
+pub struct Ticket {
+    pub job: JobId,
+    pub idempotency_key: String,
+    pub key_origin: KeyOrigin,
+    /// How long to wait for an outcome that was unknown already.
+    patience: Duration,
+    known_unknown: Option<AttemptId>,
+    progress: watch::Receiver<Progress>,
+}
+
+impl Ticket {
+    /// Waits for an outcome, at most until `until`. An unknown outcome ends the wait at once, unless it was unknown
+    /// when the caller came: then the caller has come for exactly this, and waits for it as long as one attempt may run.
+    pub async fn wait(&mut self, until: Option<Instant>) -> Progress {
+        let patience = Instant::now() + self.patience;
+        loop {
+            let now = self.progress.borrow_and_update().clone();
+            let wait_until = match now {
+                Progress::Running => until,
+                Progress::Unknown { attempt, .. } if self.known_unknown == Some(attempt) => {
+                    Some(until.map_or(patience, |until| until.min(patience)))
+                }
+                Progress::Unknown { .. }
+                | Progress::Succeeded(_)
+                | Progress::RoundOver(_)
+                | Progress::Failed(_)
+                | Progress::Cancelled
+                | Progress::Interrupted => return now,
+            };
+            let changed = async {
+                match wait_until {
+                    Some(at) => tokio::time::timeout_at(at, self.progress.changed()).await.ok(),
+                    None => Some(self.progress.changed().await),
+                }
+            };
+            match changed.await {
+                Some(Ok(())) => {}
+                // The job's task has ended without a last word.
+                Some(Err(_)) => return Progress::Interrupted,
+                None => return now,
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Admits the job and runs it, or attaches to the one that has the key (R1, R2). Two commits a job at most: this
+    /// one and the finish.
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted, EngineError> {
+        if self.phase() != Phase::Serving {
+            return Err(EngineError::Draining);
+        }
+        let id = JobId::fresh();
+        let Submission { owner, key, url, fingerprint, route, request, body, metadata, delivery } = submission;
+        let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
+        let key = key.unwrap_or_else(|| IdempotencyKey::generated(id));
+        let new = NewJob {
+            owner,
+            id,
+            idempotency_key: key.as_str().to_owned(),
+            key_origin,
+            fingerprint,
+            fingerprint_version: VERSION,
+            url: url.to_owned(),
+            route: route.name.clone(),
+            delivery,
+            body,
+            metadata,
+            deadline: route.job_deadline,
+            instance: self.inner.lease.id(),
+            first: self.first_attempt(&route),
+        };
+        let asked = new.fingerprint;
+        let first = new.first.clone();
+        // Before the commit, so that a second click never finds the job without its task.
+        let (entry, progress) = self.inner.registry.enter(id);
+        let ticket = Ticket {
+            job: id,
+            idempotency_key: new.idempotency_key.clone(),
+            key_origin,
+            patience: route.attempt_timeout,
+            known_unknown: None,
+            progress,
+        };
+        match self.inner.store.admit(new).await {
+            Ok(Admitted::New) => {
+                self.inner.metrics.submissions.with_label_values(&["new"]).inc();
+                Runner::admitted(self.clone(), owner, id, route, request, first, entry).spawn();
+                Ok(Submitted::New(ticket))
+            }
+            Ok(Admitted::Existing(snapshot)) => {
+                self.inner.registry.forget(id);
+                Ok(self.found(*snapshot, asked))
+            }
+            Err(error) => {
+                self.inner.registry.forget(id);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The primary's attempt, where it may start at once.
+    fn first_attempt(&self, route: &Route) -> Option<FirstAttempt> {
+        let candidate = Candidate::primary(route)?;
+        let free = self.may_start() && self.inner.circuits.is_open_to(candidate.target(), self.clock());
+        free.then(|| FirstAttempt {
+            id: AttemptId::fresh(),
+            candidate,
+            timeout: route.attempt_timeout,
+            settle: route.settle_timeout.max(route.attempt_timeout),
+        })
+    }
+
+    fn found(&self, snapshot: Snapshot, asked: [u8; 32]) -> Submitted {
+        let count = |outcome: &str| self.inner.metrics.submissions.with_label_values(&[outcome]).inc();
+        if snapshot.job.fingerprint != asked {
+            count("conflict");
+            return Submitted::Conflict { job: snapshot.job.id };
+        }
+        if snapshot.job.state.is_terminal() {
+            count("replayed");
+            return Submitted::Finished(Box::new(snapshot));
+        }
+        count("attached");
+        Submitted::Attached(self.attach(&snapshot, true))
+    }
+
+    /// Joins the job's task in this process, or starts one. With `fresh_call`, a round that is over is followed by the
+    /// next.
+    pub fn attach(&self, snapshot: &Snapshot, fresh_call: bool) -> Ticket {
+        let job = &snapshot.job;
+        let progress = match self.inner.registry.join(job.id, fresh_call) {
+            Ok(progress) => progress,
+            Err((entry, progress)) => {
+                Runner::resumed(self.clone(), job.owner, job.id, job.route.clone(), fresh_call, entry).spawn();
+                progress
+            }
+        };
+        Ticket {
+            job: job.id,
+            idempotency_key: job.idempotency_key.clone(),
+            key_origin: job.key_origin,
+            patience: self.config().routes.get(&job.route).map_or(Duration::ZERO, |route| route.attempt_timeout),
+            known_unknown: snapshot.unknown_attempt().map(|attempt| attempt.id),
+            progress,
+        }
+    }
+
+    /// Reads a stored request again.
+    pub(super) fn reread(&self, body: &[u8]) -> Option<Request> {
+        let Ok(Json::Object(object)) = Json::parse(body) else { return None };
+        read_request(object).ok()
+    }
+
+    /// This process's clock. Only for circuits; leases and deadlines are the database's.
+    #[expect(clippy::disallowed_methods, reason = "the one wall clock of the engine")]
+    pub(super) fn clock(&self) -> Timestamp {
+        Timestamp::now_utc()
+    }
+}
+
+/// Reads a chat request of the OpenAI dialect.
+pub fn read_request(body: Object) -> Result<Request, InvalidRequest> {
+    providers::openai::request::parse(body)
+}

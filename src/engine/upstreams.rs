@@ -1,0 +1,81 @@
+//! The configured providers, each with its adapter, its transport and its secret.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use providers::adapter::{Adapter, CallContext, Secret, Unsupported, UpstreamRequest};
+use providers::canonical::Request;
+use providers::transport::Transport;
+
+use super::EngineError;
+use crate::config::{Config, Provider};
+use crate::domain::ids::AttemptId;
+use crate::domain::route::{Route, Target};
+
+/// A provider ready to be called.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    pub provider: String,
+    pub adapter: Arc<dyn Adapter>,
+    pub transport: Transport,
+    pub api_key: Option<Secret>,
+}
+
+#[derive(Debug, Default)]
+pub struct Upstreams {
+    by_name: BTreeMap<String, Upstream>,
+}
+
+impl Upstreams {
+    pub fn new(config: &Config) -> Result<Self, EngineError> {
+        let by_name = config
+            .providers
+            .values()
+            .map(|provider| Ok((provider.name.clone(), Upstream::new(provider)?)))
+            .collect::<Result<_, EngineError>>()?;
+        Ok(Upstreams { by_name })
+    }
+
+    pub fn get(&self, provider: &str) -> Option<&Upstream> {
+        self.by_name.get(provider)
+    }
+
+    /// Whether the route's primary can carry this request; what it cannot is the client's to mend, before any job.
+    pub fn check(&self, route: &Route, request: &Request) -> Result<(), Unsupported> {
+        match route.targets.first() {
+            Some(primary) => self.can_carry(&primary.target, request),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this target's wire format can carry the request.
+    pub fn can_carry(&self, target: &Target, request: &Request) -> Result<(), Unsupported> {
+        match self.get(&target.provider) {
+            Some(upstream) => upstream.prepare(request, &target.model, "").map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Upstream {
+    pub fn new(provider: &Provider) -> Result<Self, EngineError> {
+        let transport = Transport::new(&provider.endpoint)
+            .map_err(|e| EngineError::Upstream { provider: provider.name.clone(), why: e.to_string() })?;
+        Ok(Upstream {
+            provider: provider.name.clone(),
+            adapter: Arc::clone(&provider.adapter),
+            transport,
+            api_key: provider.api_key.clone(),
+        })
+    }
+
+    /// The request on this provider's wire, under the attempt's id.
+    pub fn for_attempt(&self, request: &Request, model: &str, id: AttemptId) -> Result<UpstreamRequest, Unsupported> {
+        self.prepare(request, model, &id.to_string())
+    }
+
+    fn prepare(&self, request: &Request, model: &str, attempt_id: &str) -> Result<UpstreamRequest, Unsupported> {
+        let context = CallContext { model, attempt_id, api_key: self.api_key.as_ref() };
+        self.adapter.to_upstream(request, &context)
+    }
+}

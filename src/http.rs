@@ -1,0 +1,89 @@
+//! Every route on one page, and the only place that knows status codes.
+//!
+//! Applications connect to [`application`], operators to [`operator`]: two listeners, two kinds of credentials. Each
+//! resource has a file of its own; [`problem`] is the one table of errors.
+
+mod admin;
+mod auth;
+mod body;
+mod chat;
+mod contracts;
+mod headers;
+mod health;
+mod jobs;
+mod models;
+pub mod problem;
+pub mod serve;
+pub mod view;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{delete, get, post};
+use uuid::Uuid;
+
+use crate::engine::Engine;
+use problem::{Problem, Shape};
+
+/// What applications see.
+pub fn application(engine: Engine) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(chat::create))
+        .route("/v1/models", get(models::list))
+        .route("/v1/jobs", post(jobs::create).get(jobs::list))
+        .route("/v1/jobs/{id}", get(jobs::show))
+        .route("/v1/jobs/{id}/result", get(jobs::result))
+        .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(stamp))
+        .with_state(engine)
+}
+
+/// What people on call and ML engineers see.
+pub fn operator(engine: Engine) -> Router {
+    let guarded = Router::new()
+        .route("/admin/v1/jobs", get(admin::jobs))
+        .route("/admin/v1/jobs/{id}", get(admin::job))
+        .route("/admin/v1/attempts/{id}/release", post(admin::release))
+        .route("/admin/v1/attempts/{id}/cancel", post(admin::cancel))
+        .route("/admin/v1/attempts/{id}/fail", post(admin::fail))
+        .route("/admin/v1/races", get(admin::races))
+        .route("/admin/v1/providers", get(admin::providers))
+        .route("/admin/v1/contract-runs", get(contracts::runs).post(contracts::start_run))
+        .route("/admin/v1/contract-runs/{id}", get(contracts::run))
+        .route("/admin/v1/permits", get(contracts::permits).post(contracts::grant))
+        .route("/admin/v1/permits/{id}", delete(contracts::revoke))
+        .route_layer(middleware::from_fn_with_state(engine.clone(), auth::operators_only));
+    Router::new()
+        .merge(guarded)
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(stamp))
+        .with_state(engine)
+}
+
+async fn nothing_here() -> Response {
+    Problem::NoSuchRoute.answer(Shape::Problem)
+}
+
+async fn wrong_method() -> Response {
+    Problem::WrongMethod.answer(Shape::Problem)
+}
+
+/// A fresh request id on every answer: it is never stored and never replayed.
+async fn stamp(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Ok(id) = HeaderValue::from_str(&format!("req_{}", Uuid::now_v7().simple())) {
+        response.headers_mut().insert(HeaderName::from_static("x-request-id"), id);
+    }
+    response
+}

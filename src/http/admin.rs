@@ -1,0 +1,140 @@
+//! What people on call do: see what nobody knows, clear it by name and with a reason, see races and circuits.
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::headers::rfc3339;
+use super::jobs::id_of;
+use super::problem::{Problem, Shape};
+use super::{body, view};
+use crate::domain::ids::AttemptId;
+use crate::engine::Engine;
+use crate::store::operators::{Cleared, Clearance};
+
+const PAGE: i64 = 100;
+/// Who an action is put down to when the operator does not say.
+const NAMELESS: &str = "operator";
+
+#[derive(Debug, Deserialize)]
+pub struct ByState {
+    state: Option<String>,
+}
+
+pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Response {
+    const STATES: [&str; 6] = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"];
+    if let Some(state) = by.state.as_deref().filter(|state| !STATES.contains(state)) {
+        let message = format!("`{}` is no state of a job; known are {}", providers::failure::clean(state), STATES.join(", "));
+        return Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message }.answer(Shape::Problem);
+    }
+    match engine.store().list_jobs(by.state.as_deref(), None, PAGE).await {
+        Ok(jobs) => axum::Json(view::list(jobs.iter().map(view::job).collect())).into_response(),
+        Err(error) => Problem::from(error).answer(Shape::Problem),
+    }
+}
+
+pub async fn job(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
+    let found = async {
+        let id = id_of(&id)?;
+        let owner = engine.store().job_owner(id).await?.ok_or(Problem::NotFound)?;
+        let snapshot = engine.store().job(owner, id).await?.ok_or(Problem::NotFound)?;
+        Ok::<_, Problem>(axum::Json(view::job(&snapshot)).into_response())
+    };
+    found.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+pub async fn release(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
+    clear(state, path, headers, body_in, Clearance::Release).await
+}
+
+pub async fn cancel(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
+    clear(state, path, headers, body_in, Clearance::Cancel).await
+}
+
+pub async fn fail(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
+    clear(state, path, headers, body_in, Clearance::Fail).await
+}
+
+async fn clear(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body_in: Body, clearance: Clearance) -> Response {
+    let cleared = async {
+        let deed: Deed = read(&engine, &headers, body_in).await?;
+        let id: AttemptId = id.parse().map_err(|_| Problem::NotFound)?;
+        match engine.store().clear_attempt(id, clearance, deed.actor(), deed.reason()?).await? {
+            Cleared::Done(key) => {
+                tracing::warn!(job = %key.job, attempt = %id, action = clearance.as_str(), actor = deed.actor(), "attempt cleared");
+                engine.look_at(key.owner, key.job).await?;
+                let snapshot = engine.store().job(key.owner, key.job).await?.ok_or(Problem::NotFound)?;
+                Ok(axum::Json(view::job(&snapshot)).into_response())
+            }
+            Cleared::NotUnknown(state) => Err(Problem::NotUnknown { attempt: id, state }),
+            Cleared::NoSuchAttempt => Err(Problem::NotFound),
+        }
+    };
+    cleared.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+/// Every deed has a reason, and somebody's name where it is given.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deed {
+    reason: Option<String>,
+    actor: Option<String>,
+}
+
+impl Deed {
+    pub fn actor(&self) -> &str {
+        self.actor.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(NAMELESS)
+    }
+
+    pub fn reason(&self) -> Result<&str, Problem> {
+        reason(self.reason.as_deref())
+    }
+}
+
+pub fn reason(text: Option<&str>) -> Result<&str, Problem> {
+    text.map(str::trim).filter(|reason| !reason.is_empty()).ok_or_else(|| Problem::Invalid {
+        param: Some("reason".to_owned()),
+        code: "reason_missing",
+        message: "`reason` is needed: it is what the next person on call will read".to_owned(),
+    })
+}
+
+/// An operator's body, whose members are all known.
+pub async fn read<T: for<'de> Deserialize<'de>>(engine: &Engine, headers: &HeaderMap, body_in: Body) -> Result<T, Problem> {
+    let bytes = body::read(headers, body_in, &engine.config().server).await?;
+    let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+    body::object(bytes)?;
+    serde_json::from_slice(bytes).map_err(|e| Problem::InvalidJson(e.to_string()))
+}
+
+pub async fn races(State(engine): State<Engine>) -> Response {
+    match engine.store().list_races(PAGE).await {
+        Ok(races) => axum::Json(view::list(races.iter().map(view::race).collect())).into_response(),
+        Err(error) => Problem::from(error).answer(Shape::Problem),
+    }
+}
+
+pub async fn providers(State(engine): State<Engine>) -> Response {
+    let circuits = engine.circuits();
+    let data = engine.config().providers.values().map(|provider| {
+        let targets: Vec<Value> = circuits
+            .iter()
+            .filter(|(target, _, _)| target.provider == provider.name)
+            .map(|(target, since, until)| {
+                json!({ "model": target.model, "failing_since": since.map(rfc3339), "left_alone_until": until.map(rfc3339) })
+            })
+            .collect();
+        json!({
+            "name": provider.name,
+            "object": "provider",
+            "adapter": provider.adapter.name(),
+            "adapter_version": provider.adapter.version(),
+            "base_url": provider.endpoint.base_url,
+            "circuits": targets,
+        })
+    });
+    axum::Json(view::list(data.collect())).into_response()
+}

@@ -1,0 +1,213 @@
+//! `POST /v1/chat/completions`: one job, answered in OpenAI's own shape.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use providers::canonical::Request;
+use providers::failure::clean;
+use providers::json::Object;
+use tokio::time::Instant;
+
+use super::auth::Caller;
+use super::problem::{Problem, Shape};
+use super::{body, headers, view};
+use crate::domain::fingerprint::fingerprint;
+use crate::domain::ids::OwnerId;
+use crate::domain::job::{Delivery, JobState, Snapshot};
+use crate::domain::key::IdempotencyKey;
+use crate::domain::route::{KeyPolicy, Route};
+use crate::engine::Engine;
+use crate::engine::progress::{Delivered, Progress};
+use crate::engine::submit::{CHAT_COMPLETIONS, Submission, Submitted, Ticket, read_request};
+
+pub async fn create(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
+    complete(&engine, caller, &headers_in, body_in).await.unwrap_or_else(|problem| problem.answer(Shape::OpenAi))
+}
+
+async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in: Body) -> Result<Response, Problem> {
+    let key = body::idempotency_key(headers_in)?;
+    let prefer = Preference::read(headers_in);
+    let bytes = body::read(headers_in, body_in, &engine.config().server).await?;
+    let object = body::object(&bytes)?;
+    let print = fingerprint(&format!("POST {CHAT_COMPLETIONS}"), &object);
+    let (route, request) = understand(engine, object)?;
+    let key = required_key(key, caller, &route)?;
+    let delivery = if prefer.respond_async { Delivery::Async } else { Delivery::Sync };
+    let submission = Submission {
+        owner: caller.owner,
+        key,
+        url: CHAT_COMPLETIONS,
+        fingerprint: print,
+        route,
+        request,
+        body: bytes,
+        metadata: None,
+        delivery,
+    };
+    let until = prefer.wait.map(|wait| Instant::now() + wait);
+    match engine.submit(submission).await? {
+        Submitted::New(ticket) | Submitted::Attached(ticket) => answer_when_done(engine, caller.owner, ticket, until).await,
+        Submitted::Finished(snapshot) => replay(engine, &snapshot).await,
+        Submitted::Conflict { job } => Err(Problem::KeyConflict { job }),
+    }
+}
+
+/// Reads a chat request and finds its route; what the primary cannot carry is refused here, before there is a job.
+pub fn understand(engine: &Engine, object: Object) -> Result<(Arc<Route>, Request), Problem> {
+    let request = read_request(object).map_err(|invalid| Problem::Invalid {
+        param: Some(invalid.param),
+        code: invalid.code,
+        message: invalid.message,
+    })?;
+    let route = engine.config().routes.get(&request.model).cloned();
+    let route = route.ok_or_else(|| Problem::RouteUnknown { model: clean(&request.model) })?;
+    if request.stream {
+        return Err(Problem::Invalid {
+            param: Some("stream".to_owned()),
+            code: "stream_not_supported",
+            message: "this gateway does not stream yet: leave `stream` out or send false".to_owned(),
+        });
+    }
+    engine.upstreams().check(&route, &request).map_err(|unsupported| Problem::Invalid {
+        message: format!("the route's primary cannot carry `{}`: {}", unsupported.param, unsupported.why),
+        param: Some(unsupported.param),
+        code: "unsupported_parameter",
+    })?;
+    Ok((route, request))
+}
+
+/// A key is needed, unless the API key or the route lets the gateway make one.
+pub fn required_key(key: Option<IdempotencyKey>, caller: Caller, route: &Route) -> Result<Option<IdempotencyKey>, Problem> {
+    match (key, caller.idempotency.unwrap_or(route.idempotency)) {
+        (Some(key), _) => Ok(Some(key)),
+        (None, KeyPolicy::Generate) => Ok(None),
+        (None, KeyPolicy::Required) => Err(Problem::KeyMissing),
+    }
+}
+
+async fn answer_when_done(engine: &Engine, owner: OwnerId, mut ticket: Ticket, until: Option<Instant>) -> Result<Response, Problem> {
+    let job = ticket.job;
+    let mut response = match ticket.wait(until).await {
+        Progress::Succeeded(delivered) => success(delivered),
+        Progress::Running => still_running(engine, owner, &ticket).await?,
+        Progress::Unknown { attempt, since } => {
+            Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }.answer(Shape::OpenAi)
+        }
+        Progress::RoundOver(error) => Problem::RoundOver { job, error }.answer(Shape::OpenAi),
+        Progress::Failed(error) => Problem::JobFailed { job, error }.answer(Shape::OpenAi),
+        Progress::Cancelled => Problem::JobCancelled { job }.answer(Shape::OpenAi),
+        Progress::Interrupted => interrupted(engine, owner, &ticket).await?,
+    };
+    headers::job(response.headers_mut(), job);
+    headers::idempotency_key(response.headers_mut(), &ticket.idempotency_key);
+    Ok(response)
+}
+
+/// `Prefer: wait` is over: the job goes on, and this is where to ask.
+async fn still_running(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Result<Response, Problem> {
+    let snapshot = engine.store().job(owner, ticket.job).await?.ok_or(Problem::NotFound)?;
+    let mut response = (StatusCode::ACCEPTED, axum::Json(view::job(&snapshot))).into_response();
+    headers::location(response.headers_mut(), ticket.job);
+    Ok(response)
+}
+
+/// This process waits no longer; the database may know more.
+async fn interrupted(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Result<Response, Problem> {
+    let job = ticket.job;
+    let snapshot = engine.store().job(owner, job).await?.ok_or(Problem::NotFound)?;
+    if snapshot.job.state.is_terminal() {
+        return replay(engine, &snapshot).await;
+    }
+    let problem = match snapshot.unknown_attempt() {
+        Some(open) => {
+            let (attempt, since) = (open.id, snapshot.job.updated_at);
+            Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }
+        }
+        None => Problem::Interrupted { job },
+    };
+    Ok(problem.answer(Shape::OpenAi))
+}
+
+/// A job that is over, answered again from what is stored.
+pub async fn replay(engine: &Engine, snapshot: &Snapshot) -> Result<Response, Problem> {
+    let job = snapshot.job.id;
+    let mut response = match snapshot.job.state {
+        JobState::Succeeded { .. } => match engine.delivered(snapshot).await {
+            Some(delivered) => success(delivered),
+            None if snapshot.job.erased => return Err(Problem::ResultErased { job }),
+            None => return Err(Problem::StoreUnavailable),
+        },
+        JobState::Failed => match snapshot.job.error.clone() {
+            Some(error) => Problem::JobFailed { job, error }.answer(Shape::OpenAi),
+            None => return Err(Problem::Internal),
+        },
+        JobState::Cancelled => Problem::JobCancelled { job }.answer(Shape::OpenAi),
+        JobState::Queued | JobState::Running | JobState::Unknown => return Err(Problem::Internal),
+    };
+    headers::job(response.headers_mut(), job);
+    headers::idempotency_key(response.headers_mut(), &snapshot.job.idempotency_key);
+    headers::replayed(response.headers_mut());
+    Ok(response)
+}
+
+/// The winner's bytes as they are stored.
+pub fn success(delivered: Delivered) -> Response {
+    let mut response = bytes_response(&delivered.content_type, delivered.body.clone());
+    headers::delivered(response.headers_mut(), &delivered);
+    response
+}
+
+fn bytes_response(content_type: &str, bytes: Bytes) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    response
+}
+
+/// What `Prefer` asks for (RFC 7240); anything else in it is ignored, as the RFC says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Preference {
+    pub wait: Option<Duration>,
+    pub respond_async: bool,
+}
+
+impl Preference {
+    pub fn read(headers_in: &HeaderMap) -> Self {
+        let mut preference = Preference::default();
+        let values = headers_in.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        for item in values.flat_map(|value| value.split([',', ';'])).map(str::trim) {
+            match item.split_once('=') {
+                Some((name, seconds)) if name.trim().eq_ignore_ascii_case("wait") => {
+                    preference.wait = seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs);
+                }
+                None if item.eq_ignore_ascii_case("respond-async") => preference.respond_async = true,
+                Some(_) | None => {}
+            }
+        }
+        if preference.respond_async {
+            preference.wait.get_or_insert(Duration::ZERO);
+        }
+        preference
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefer_is_read_as_the_rfc_says() {
+        let mut headers_in = HeaderMap::new();
+        headers_in.append("prefer", HeaderValue::from_static("handling=lenient, wait=20"));
+        assert_eq!(Preference::read(&headers_in).wait, Some(Duration::from_secs(20)));
+        headers_in.append("prefer", HeaderValue::from_static("respond-async"));
+        assert!(Preference::read(&headers_in).respond_async);
+        assert_eq!(Preference::read(&HeaderMap::new()), Preference::default());
+    }
+}

@@ -1,0 +1,164 @@
+//! Contract runs and permits, for those who prove and enable a fallback.
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::admin::{Deed, read, reason};
+use super::problem::{Problem, Shape};
+use super::view;
+use crate::domain::ids::{PermitId, RunId};
+use crate::domain::route::Target;
+use crate::engine::certify::{CertifyError, GrantError, Planned, RunMode, grant_permit};
+use crate::engine::{Engine, tasks};
+
+const PAGE: i64 = 100;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRun {
+    suite: String,
+    target: String,
+    mode: Option<String>,
+}
+
+/// Files the run and makes it in the background.
+pub async fn start_run(State(engine): State<Engine>, headers: HeaderMap, body_in: Body) -> Response {
+    let started = async {
+        let new: NewRun = read(&engine, &headers, body_in).await?;
+        let invalid = |param: &str, message: String| Problem::Invalid {
+            param: Some(param.to_owned()),
+            code: "invalid_request",
+            message,
+        };
+        let target = Target::parse(&new.target)
+            .ok_or_else(|| invalid("target", format!("`{}` is not of the form provider/model", new.target)))?;
+        let mode = match new.mode.as_deref() {
+            None | Some("live") => RunMode::Live,
+            Some("replay") => RunMode::Replay,
+            Some(other) => return Err(invalid("mode", format!("`{other}` is neither live nor replay"))),
+        };
+        let planned = Planned::new(engine.config(), &new.suite, target.clone(), mode).map_err(|error| match &error {
+            CertifyError::Suite(_) => invalid("suite", error.to_string()),
+            CertifyError::NoProvider { .. } => invalid("target", error.to_string()),
+            CertifyError::Engine(_) | CertifyError::Store(_) => Problem::Internal,
+        })?;
+        planned.begin(engine.store(), Some(engine.instance())).await.map_err(internal)?;
+        let id = planned.id;
+        let run = engine.store().run(id).await?.ok_or(Problem::NotFound)?;
+        spawn_run(engine.clone(), planned, target);
+        Ok((StatusCode::ACCEPTED, axum::Json(view::run(&run))).into_response())
+    };
+    started.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+fn internal(error: CertifyError) -> Problem {
+    match error {
+        CertifyError::Store(error) => error.into(),
+        CertifyError::Engine(error) => error.into(),
+        CertifyError::Suite(_) | CertifyError::NoProvider { .. } => Problem::Internal,
+    }
+}
+
+fn spawn_run(engine: Engine, planned: Planned, target: Target) {
+    tasks::spawn(async move {
+        let run = planned.id;
+        match planned.finish(engine.store(), &|_| {}).await {
+            Ok(report) if report.passed() => engine.note_passed_run(&target),
+            Ok(_) => tracing::info!(%run, %target, "contract run failed"),
+            Err(error) => tracing::error!(%run, %error, "the contract run could not be made"),
+        }
+    });
+}
+
+pub async fn runs(State(engine): State<Engine>) -> Response {
+    match engine.store().runs(PAGE).await {
+        Ok(runs) => axum::Json(view::list(runs.iter().map(view::run).collect())).into_response(),
+        Err(error) => Problem::from(error).answer(Shape::Problem),
+    }
+}
+
+/// One run with its checks.
+pub async fn run(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
+    let found = async {
+        let id: RunId = id.parse().map_err(|_| Problem::NotFound)?;
+        let run = engine.store().run(id).await?.ok_or(Problem::NotFound)?;
+        let checks = engine.store().checks(id).await?;
+        let mut out = view::run(&run);
+        if let Value::Object(out) = &mut out {
+            out.insert("checks".to_owned(), checks.iter().map(view::check).collect());
+        }
+        Ok::<_, Problem>(axum::Json(out).into_response())
+    };
+    found.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ByRoute {
+    route: Option<String>,
+}
+
+pub async fn permits(State(engine): State<Engine>, Query(by): Query<ByRoute>) -> Response {
+    match engine.store().permits(by.route.as_deref()).await {
+        Ok(permits) => axum::Json(view::list(permits.iter().map(view::permit).collect())).into_response(),
+        Err(error) => Problem::from(error).answer(Shape::Problem),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewPermit {
+    route: String,
+    #[serde(alias = "run")]
+    run_id: String,
+    reason: Option<String>,
+    actor: Option<String>,
+}
+
+pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Body) -> Response {
+    let granted = async {
+        let new: NewPermit = read(&engine, &headers, body_in).await?;
+        let run: RunId = new.run_id.parse().map_err(|_| Problem::Invalid {
+            param: Some("run_id".to_owned()),
+            code: "invalid_request",
+            message: "`run_id` is no run's id; GET /admin/v1/contract-runs lists them".to_owned(),
+        })?;
+        let why = reason(new.reason.as_deref())?;
+        let actor = new.actor.as_deref().unwrap_or("operator");
+        let permit = grant_permit(engine.store(), engine.config(), &new.route, run, actor, why).await.map_err(refused)?;
+        Ok((StatusCode::CREATED, axum::Json(view::permit(&permit))).into_response())
+    };
+    granted.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+fn refused(error: GrantError) -> Problem {
+    match error {
+        GrantError::Store(error) => error.into(),
+        GrantError::NoRoute(_) | GrantError::NoRun(_) => Problem::Invalid {
+            param: Some(if matches!(error, GrantError::NoRun(_)) { "run_id" } else { "route" }.to_owned()),
+            code: "invalid_request",
+            message: error.to_string(),
+        },
+        GrantError::NotPassed { .. } | GrantError::DoesNotFit(_) | GrantError::NoReason | GrantError::Suite(_) => {
+            Problem::Refused { code: "permit_refused", message: error.to_string() }
+        }
+    }
+}
+
+/// Ends a permit at once.
+pub async fn revoke(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body_in: Body) -> Response {
+    let revoked = async {
+        let deed: Deed = read(&engine, &headers, body_in).await?;
+        let id: PermitId = id.parse().map_err(|_| Problem::NotFound)?;
+        if !engine.store().revoke_permit(id, deed.actor(), deed.reason()?).await? {
+            return Err(Problem::NotFound);
+        }
+        let permits = engine.store().permits(None).await?;
+        let permit = permits.iter().find(|permit| permit.id() == id).ok_or(Problem::NotFound)?;
+        Ok(axum::Json(view::permit(permit)).into_response())
+    };
+    revoked.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}

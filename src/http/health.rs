@@ -1,0 +1,31 @@
+//! Alive, ready, metrics. Being alive never depends on the database; being ready does.
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::engine::{Engine, Phase};
+
+pub async fn alive() -> &'static str {
+    "ok\n"
+}
+
+/// Ready: the database answers within a second, and this process's lease lets it start attempts.
+pub async fn ready(State(engine): State<Engine>) -> Response {
+    let fault = match engine.phase() {
+        Phase::Draining | Phase::Stopped => Some("shutting down"),
+        Phase::Serving if !engine.store().is_ready().await => Some("the database does not answer"),
+        Phase::Serving if !engine.may_start() => Some("this instance's lease has not been renewed"),
+        Phase::Serving => None,
+    };
+    match fault {
+        None => (StatusCode::OK, "ready\n").into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")).into_response(),
+    }
+}
+
+pub async fn metrics(State(engine): State<Engine>) -> Response {
+    let metrics = engine.metrics();
+    metrics.calls.set(i64::try_from(engine.calls()).unwrap_or(i64::MAX));
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render()).into_response()
+}

@@ -1,0 +1,218 @@
+//! `/v1/jobs`: jobs without waiting for them, and what became of them.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use providers::json::{Json, Object};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::auth::Caller;
+use super::chat::{replay, required_key, success, understand};
+use super::problem::{Problem, Shape};
+use super::{body, headers, view};
+use crate::domain::fingerprint::fingerprint;
+use crate::domain::ids::{JobId, OwnerId};
+use crate::domain::job::{Delivery, JobState, Snapshot};
+use crate::engine::Engine;
+use crate::engine::submit::{CHAT_COMPLETIONS, Submission, Submitted};
+use crate::store::StoreError;
+
+/// The longest that a single `?wait=` holds a connection.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+pub async fn create(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
+    admit(&engine, caller, &headers_in, body_in).await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in: Body) -> Result<Response, Problem> {
+    let key = body::idempotency_key(headers_in)?;
+    let bytes = body::read(headers_in, body_in, &engine.config().server).await?;
+    let order = Order::read(body::object(&bytes)?)?;
+    let (route, request) = understand(engine, order.body.clone())?;
+    let key = required_key(key, caller, &route)?;
+    let submission = Submission {
+        owner: caller.owner,
+        key,
+        url: CHAT_COMPLETIONS,
+        fingerprint: order.fingerprint,
+        route,
+        request,
+        body: Bytes::from(Json::Object(order.body).to_bytes()),
+        metadata: order.metadata.map(|metadata| Bytes::from(metadata.to_bytes())),
+        delivery: Delivery::Async,
+    };
+    let (job, is_new) = match engine.submit(submission).await? {
+        Submitted::New(ticket) => (ticket.job, true),
+        Submitted::Attached(ticket) => (ticket.job, false),
+        Submitted::Finished(snapshot) => (snapshot.job.id, false),
+        Submitted::Conflict { job } => return Err(Problem::KeyConflict { job }),
+    };
+    let snapshot = find(engine, caller.owner, job).await?;
+    let mut response = (StatusCode::CREATED, axum::Json(view::job(&snapshot))).into_response();
+    headers::job(response.headers_mut(), job);
+    headers::location(response.headers_mut(), job);
+    headers::idempotency_key(response.headers_mut(), &snapshot.job.idempotency_key);
+    if !is_new {
+        headers::replayed(response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// `{"url", "body", "metadata"?}`: the Batch API's words.
+struct Order {
+    body: Object,
+    metadata: Option<Json>,
+    fingerprint: [u8; 32],
+}
+
+impl Order {
+    fn read(mut order: Object) -> Result<Order, Problem> {
+        let invalid = |param: &str, message: String| Problem::Invalid {
+            param: Some(param.to_owned()),
+            code: "invalid_request",
+            message,
+        };
+        if let Some((name, _)) = order.iter().find(|(name, _)| !["url", "body", "metadata"].contains(name)) {
+            let what = match name {
+                "callback" => "`callback` is not supported yet; poll GET /v1/jobs/{id}?wait=30s".to_owned(),
+                other => format!("`{other}` is no member of a job; known are url, body and metadata"),
+            };
+            return Err(invalid(name, what));
+        }
+        match order.get("url") {
+            Some(Json::String(url)) if url == CHAT_COMPLETIONS => {}
+            _ => return Err(invalid("url", format!("`url` must be \"{CHAT_COMPLETIONS}\""))),
+        }
+        let metadata = match order.get("metadata") {
+            None | Some(Json::Null) => None,
+            Some(object @ Json::Object(_)) => Some(object.clone()),
+            Some(_) => return Err(invalid("metadata", "`metadata` must be an object".to_owned())),
+        };
+        let Some(Json::Object(body)) = order.get("body").cloned() else {
+            return Err(invalid("body", format!("`body` must be the object that {CHAT_COMPLETIONS} takes")));
+        };
+        // How the answer is delivered is no part of the intent, inside as outside.
+        if let Some(Json::Object(inner)) = order.get_mut("body") {
+            inner.remove("stream");
+            inner.remove("stream_options");
+        }
+        Ok(Order { body, metadata, fingerprint: fingerprint("POST /v1/jobs", &order) })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Wait {
+    wait: Option<String>,
+}
+
+impl Wait {
+    /// `30s`, `500ms`, or plain seconds.
+    fn read(&self) -> Result<Duration, Problem> {
+        let Some(text) = &self.wait else { return Ok(Duration::ZERO) };
+        let plain = text.parse().ok().map(Duration::from_secs);
+        let wait = plain.or_else(|| humantime::parse_duration(text).ok());
+        wait.map(|wait| wait.min(LONGEST_WAIT)).ok_or_else(|| Problem::Invalid {
+            param: Some("wait".to_owned()),
+            code: "invalid_request",
+            message: "`wait` is no duration; write 30s".to_owned(),
+        })
+    }
+}
+
+pub async fn show(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>, Query(wait): Query<Wait>) -> Response {
+    let shown = async {
+        let snapshot = watch(&engine, caller.owner, id_of(&id)?, wait.read()?).await?;
+        let mut response = axum::Json(view::job(&snapshot)).into_response();
+        headers::job(response.headers_mut(), snapshot.job.id);
+        Ok::<_, Problem>(response)
+    };
+    shown.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+/// Looks until the job is over or the time is. The database is asked, since any instance may finish it.
+async fn watch(engine: &Engine, owner: OwnerId, id: JobId, wait: Duration) -> Result<Snapshot, Problem> {
+    let until = Instant::now() + wait;
+    let mut pause = FIRST_LOOK;
+    loop {
+        let snapshot = find(engine, owner, id).await?;
+        if snapshot.job.state.is_terminal() || Instant::now() >= until {
+            return Ok(snapshot);
+        }
+        tokio::time::sleep_until(until.min(Instant::now() + pause)).await;
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
+/// The owner's job; anybody else's is the same 404 as none (R11).
+async fn find(engine: &Engine, owner: OwnerId, id: JobId) -> Result<Snapshot, Problem> {
+    engine.store().job(owner, id).await?.ok_or(Problem::NotFound)
+}
+
+pub fn id_of(text: &str) -> Result<JobId, Problem> {
+    text.parse().map_err(|_| Problem::NotFound)
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Listing {
+    idempotency_key: Option<String>,
+}
+
+pub async fn list(State(engine): State<Engine>, caller: Caller, Query(listing): Query<Listing>) -> Response {
+    let found = match &listing.idempotency_key {
+        Some(key) => engine.store().job_by_key(caller.owner, key).await.map(|job| job.into_iter().collect()),
+        None => engine.store().list_jobs(None, Some(caller.owner), 50).await,
+    };
+    match found {
+        Ok(jobs) => axum::Json(view::list(jobs.iter().map(view::job).collect())).into_response(),
+        Err(error) => Problem::from(error).answer(Shape::Problem),
+    }
+}
+
+/// The stored answer, byte for byte; a failed job's error in the shape of its dialect.
+pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
+    let stored = async {
+        let snapshot = find(&engine, caller.owner, id_of(&id)?).await?;
+        let state = snapshot.job.state;
+        match state {
+            JobState::Succeeded { .. } if !snapshot.job.erased => match engine.delivered(&snapshot).await {
+                Some(delivered) => {
+                    let mut response = success(delivered);
+                    headers::job(response.headers_mut(), snapshot.job.id);
+                    Ok(response)
+                }
+                None => Err(Problem::StoreUnavailable),
+            },
+            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => replay(&engine, &snapshot).await,
+            JobState::Queued | JobState::Running | JobState::Unknown => {
+                Err(Problem::ResultNotReady { job: snapshot.job.id, state: state.as_str() })
+            }
+        }
+    };
+    stored.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+/// The owner cancels: fenced, whatever still comes back is thrown away. A job that is over stays as it is.
+pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
+    let cancelled = async {
+        let id = id_of(&id)?;
+        find(&engine, caller.owner, id).await?;
+        match engine.store().cancel_job(caller.owner, id).await {
+            Ok(()) | Err(StoreError::LostRace) => {}
+            Err(error) => return Err(error.into()),
+        }
+        engine.nudge(id);
+        let snapshot = find(&engine, caller.owner, id).await?;
+        match snapshot.job.state {
+            JobState::Cancelled => Ok(axum::Json(view::job(&snapshot)).into_response()),
+            other => Err(Problem::JobOver { job: id, state: other.as_str() }),
+        }
+    };
+    cancelled.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}

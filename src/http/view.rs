@@ -1,0 +1,145 @@
+//! Jobs and what belongs to them, as JSON.
+
+use serde_json::{Value, json};
+
+use super::headers::rfc3339;
+use crate::domain::attempt::{Attempt, AttemptState};
+use crate::domain::job::{JobError, Snapshot};
+use crate::domain::permit::Permit;
+use crate::domain::route::Evidence;
+use crate::store::contracts::{CheckRow, Run};
+use crate::store::operators::Race;
+
+pub fn job(snapshot: &Snapshot) -> Value {
+    let job = &snapshot.job;
+    let mut out = json!({
+        "id": job.id,
+        "object": "job",
+        "state": job.state.as_str(),
+        "version": job.version,
+        "completed_by": job.state.completed_by(),
+        "created_at": rfc3339(job.created_at),
+        "updated_at": rfc3339(job.updated_at),
+        "idempotency_key": job.idempotency_key,
+        "url": job.url,
+        "route": job.route,
+        "attempts": snapshot.attempts.iter().map(attempt).collect::<Vec<_>>(),
+    });
+    if let (Some(error), Value::Object(out)) = (&job.error, &mut out) {
+        out.insert("error".to_owned(), job_error(error));
+    }
+    out
+}
+
+fn job_error(error: &JobError) -> Value {
+    json!({
+        "code": error.code.as_str(),
+        "message": error.message,
+        "param": error.param,
+        "provider_code": error.provider_code,
+        "attempts": error.details,
+    })
+}
+
+fn attempt(attempt: &Attempt) -> Value {
+    json!({
+        "id": attempt.id,
+        "ordinal": attempt.ordinal,
+        "state": attempt.state.as_str(),
+        "provider": attempt.target.provider,
+        "model": attempt.target.model,
+        "permit_id": attempt.permit,
+        "reason": attempt.state.reason(),
+        "message": message(&attempt.state),
+        "cleared_by": cleared_by(&attempt.state),
+        "started_at": rfc3339(attempt.started_at),
+        "ended_at": attempt.ended_at.map(rfc3339),
+        "usage": attempt.usage,
+    })
+}
+
+fn message(state: &AttemptState) -> Option<&str> {
+    match state {
+        AttemptState::Unknown { message, .. } => message.as_deref(),
+        AttemptState::Failed(failed) => failed.message.as_deref(),
+        AttemptState::Started
+        | AttemptState::Succeeded
+        | AttemptState::Released { .. }
+        | AttemptState::Cancelled { .. }
+        | AttemptState::Superseded { .. } => None,
+    }
+}
+
+fn cleared_by(state: &AttemptState) -> Option<String> {
+    match state {
+        AttemptState::Released { by } | AttemptState::Cancelled { by } | AttemptState::Superseded { by } => {
+            Some(by.to_text())
+        }
+        AttemptState::Failed(failed) => failed.by.as_ref().map(|by| by.to_text()),
+        AttemptState::Started | AttemptState::Unknown { .. } | AttemptState::Succeeded => None,
+    }
+}
+
+pub fn race(race: &Race) -> Value {
+    json!({
+        "job": race.job,
+        "attempt": race.attempt,
+        "winner": race.winner,
+        "version_seen": race.version_seen,
+        "arrived_at": rfc3339(race.arrived_at),
+        "usage": { "input_tokens": race.input_tokens, "output_tokens": race.output_tokens },
+        "body_sha256": race.body_sha256.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+    })
+}
+
+pub fn permit(permit: &Permit) -> Value {
+    let facts = permit.facts();
+    json!({
+        "id": permit.id(),
+        "object": "permit",
+        "route": facts.route,
+        "provider": facts.target.provider,
+        "model": facts.target.model,
+        "run_id": facts.run,
+        "mode": match facts.mode { Evidence::Live => "live", Evidence::Replay => "replay" },
+        "suite": facts.suite,
+        "suite_digest": facts.suite_digest,
+        "adapter_version": facts.adapter_version,
+        "granted_by": facts.granted_by,
+        "reason": facts.reason,
+        "granted_at": rfc3339(facts.granted_at),
+        "expires_at": rfc3339(facts.expires_at),
+        "revoked_at": facts.revoked.as_ref().map(|r| rfc3339(r.at)),
+        "revoked_by": facts.revoked.as_ref().map(|r| r.by.clone()),
+        "revoke_reason": facts.revoked.as_ref().map(|r| r.reason.clone()),
+    })
+}
+
+pub fn run(run: &Run) -> Value {
+    json!({
+        "id": run.id,
+        "run_id": run.id,
+        "object": "contract_run",
+        "suite": run.suite,
+        "suite_digest": run.suite_digest,
+        "target": run.target.to_string(),
+        "provider": run.target.provider,
+        "model": run.target.model,
+        "adapter_version": run.adapter_version,
+        "mode": run.mode,
+        "verdict": run.verdict,
+        "kinds": { "schema": run.kinds[0], "tokenizer": run.kinds[1], "round_trip": run.kinds[2] },
+        "error": run.error,
+        "started_at": rfc3339(run.started_at),
+        "ended_at": run.ended_at.map(rfc3339),
+    })
+}
+
+pub fn check(check: &CheckRow) -> Value {
+    json!({ "kind": check.kind, "name": check.name, "case": check.case, "verdict": check.verdict, "detail": check.detail })
+}
+
+/// A list, in the words of OpenAI's API.
+pub fn list(data: Vec<Value>) -> Value {
+    json!({ "object": "list", "data": data, "has_more": false })
+}

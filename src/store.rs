@@ -1,0 +1,184 @@
+//! All SQL, one statement per transition, named after it. Nobody else knows that there is a database.
+//!
+//! Read [`jobs`] and [`attempts`] for the transitions of a job's life. The guards stand in the statements themselves
+//! (expected state, version, lease); not exactly one row means that somebody else has it ([`StoreError::LostRace`] or
+//! an answer that says so), never that something is broken. [`Store::admit`] and [`Store::complete`] take and return
+//! owned values and no transaction, so that many jobs' rows can share one commit behind them.
+
+pub mod attempts;
+pub mod contracts;
+pub mod instances;
+pub mod jobs;
+pub mod keys;
+pub mod operators;
+pub mod permits;
+pub mod retention;
+mod rows;
+
+use std::future::Future;
+use std::str::FromStr;
+use std::time::Duration;
+
+use providers::adapter::Secret;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+/// The oldest Postgres that the statements were tested on.
+const OLDEST_SERVER: i32 = 150_000;
+/// How long a call waits for a free connection before the database counts as away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Tries of a statement that met a passing fault, and the pause before each further one.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The database behind everything durable.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: PgPool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing can be said of what was asked: the database is away or refuses to serve.
+    #[error("the database does not answer: {0}")]
+    Unavailable(#[source] sqlx::Error),
+    /// A row changed under the caller's feet: read again and decide again.
+    #[error("somebody else was faster")]
+    LostRace,
+    /// This process may start nothing: its lease has ended.
+    #[error("this instance's lease has ended")]
+    LeaseEnded,
+    /// A named constraint refused the statement: an invariant would have been broken.
+    #[error("the database refused it: constraint {constraint}")]
+    Refused { constraint: String },
+    /// The server cannot be trusted with the promises made here.
+    #[error("{0}")]
+    Unfit(String),
+    #[error("migrations: {0}")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// A row that this version cannot read, or a statement that is wrong: a bug, or a newer version's data.
+    #[error("the database holds or said something unexpected: {0}")]
+    Broken(#[source] sqlx::Error),
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        if is_unavailable(&error) {
+            return StoreError::Unavailable(error);
+        }
+        let constraint =
+            error.as_database_error().and_then(|e| e.constraint().map(|name| (name.to_owned(), e.code())));
+        match constraint {
+            Some((constraint, Some(_))) => StoreError::Refused { constraint },
+            Some((_, None)) | None => StoreError::Broken(error),
+        }
+    }
+}
+
+impl Store {
+    /// Opens a pool and refuses a server that is too old, read-only or careless with commits.
+    pub async fn connect(url: &Secret, max_connections: u32) -> Result<Store, StoreError> {
+        let options = PgConnectOptions::from_str(url.expose())?.application_name("interlock");
+        let pool = PgPoolOptions::new()
+            .max_connections(max_connections)
+            .min_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .max_lifetime(Duration::from_secs(30 * 60))
+            .connect_with(options)
+            .await?;
+        let store = Store { pool };
+        store.check_server().await?;
+        Ok(store)
+    }
+
+    async fn check_server(&self) -> Result<(), StoreError> {
+        let (version, read_only, commits): (i32, bool, String) = sqlx::query_as(
+            "/* check_server */ SELECT current_setting('server_version_num')::int4,
+                    pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool,
+                    current_setting('synchronous_commit')",
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if version < OLDEST_SERVER {
+            return Err(StoreError::Unfit(format!("Postgres {version} is too old; 15 or newer is needed")));
+        }
+        if read_only {
+            return Err(StoreError::Unfit("this Postgres is read-only (a standby?); point database.url at the primary".into()));
+        }
+        if commits == "off" {
+            tracing::warn!("synchronous_commit is off on this server: a crash of it can lose acknowledged jobs");
+        }
+        Ok(())
+    }
+
+    /// Brings the schema up to date. Safe when many processes do it at once: the first takes a lock.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        Ok(sqlx::migrate!("./migrations").run(&self.pool).await?)
+    }
+
+    /// Whether the schema is the one that this binary was built for.
+    pub async fn is_migrated(&self) -> Result<bool, StoreError> {
+        let newest = sqlx::migrate!("./migrations").iter().map(|m| m.version).max().unwrap_or_default();
+        let there: Option<bool> = sqlx::query_scalar("/* is_migrated */ SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+            .fetch_one(&self.pool)
+            .await?;
+        if there != Some(true) {
+            return Ok(false);
+        }
+        let applied: Option<i64> =
+            sqlx::query_scalar("/* newest_migration */ SELECT max(version) FROM _sqlx_migrations WHERE success")
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(applied == Some(newest))
+    }
+
+    /// One round trip, bounded: does the database answer?
+    pub async fn is_ready(&self) -> bool {
+        let asked = sqlx::query("/* is_ready */ SELECT 1").execute(&self.pool);
+        matches!(tokio::time::timeout(Duration::from_secs(1), asked).await, Ok(Ok(_)))
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// Runs a statement again while it meets faults that pass: serialization, deadlock, a connection or server that went
+/// away. Every statement here may be repeated, since its guard or its caller-made id tells a repeat.
+async fn retrying<T, F, Fut>(mut statement: F) -> Result<T, StoreError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, sqlx::Error>>,
+{
+    let mut tries = 1;
+    loop {
+        match statement().await {
+            Ok(value) => return Ok(value),
+            Err(error) if tries < TRIES && passes(&error) => {
+                tokio::time::sleep(PAUSE * tries).await;
+                tries += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Faults that may be gone on the next try.
+fn passes(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|e| e.code());
+    match code.as_deref() {
+        Some("40001" | "40P01") => true,
+        Some(code) => is_outage(code),
+        None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed),
+    }
+}
+
+fn is_unavailable(error: &sqlx::Error) -> bool {
+    passes(error)
+        || matches!(error, sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) | sqlx::Error::Configuration(_))
+}
+
+/// Connection faults, shutdowns, and a server that turned read-only under a failover.
+fn is_outage(code: &str) -> bool {
+    code.starts_with("08") || matches!(code, "57P01" | "57P02" | "57P03" | "25006" | "53300" | "57014")
+}

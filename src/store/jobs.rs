@@ -1,0 +1,249 @@
+//! The job's own transitions: admitted, its round ended, failed, cancelled; and how it is read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::Row;
+
+use super::rows::{self, millis, snapshot_sql};
+use super::{Store, StoreError, retrying};
+use crate::domain::attempt::ClearedBy;
+use crate::domain::ids::{AttemptId, InstanceId, JobId, OwnerId};
+use crate::domain::job::{Delivery, JobError, KeyOrigin, Snapshot};
+use crate::domain::route::Candidate;
+
+/// A job about to be written, with the attempt that is to start along with it.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub owner: OwnerId,
+    pub id: JobId,
+    pub idempotency_key: String,
+    pub key_origin: KeyOrigin,
+    pub fingerprint: [u8; 32],
+    pub fingerprint_version: i16,
+    pub url: String,
+    pub route: String,
+    pub delivery: Delivery,
+    /// The request's body as the client sent it.
+    pub body: Bytes,
+    pub metadata: Option<Bytes>,
+    /// From now to the job's own deadline.
+    pub deadline: Duration,
+    pub instance: InstanceId,
+    /// The primary, where it may be tried at once. A fallback never starts here: its permit is checked by
+    /// [`Store::start_attempt`].
+    pub first: Option<FirstAttempt>,
+}
+
+/// The primary's attempt, committed together with its job.
+#[derive(Debug, Clone)]
+pub struct FirstAttempt {
+    pub id: AttemptId,
+    pub candidate: Candidate,
+    pub timeout: Duration,
+    pub settle: Duration,
+}
+
+/// What became of an admission.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Admitted {
+    /// The job is new and ours; its first attempt, where one was asked for, is committed as started.
+    New,
+    /// The key was taken: this is the job that has it.
+    Existing(Box<Snapshot>),
+}
+
+const ADMIT_JOB: &str = "/* admit_job */
+WITH job AS (
+    INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
+                      state, deadline_at, resume_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $14::uuid IS NULL THEN 'queued' ELSE 'running' END,
+           now() + $12 * interval '1 millisecond',
+           CASE WHEN $14::uuid IS NULL AND $9 = 'async' THEN now() + interval '60 s' END
+    WHERE EXISTS (SELECT 1 FROM instances WHERE id = $13 AND lease_until > now())
+    ON CONFLICT ON CONSTRAINT jobs_one_per_key DO NOTHING
+    RETURNING owner_id, id, version
+), request AS (
+    INSERT INTO job_requests (owner_id, job_id, body, metadata) SELECT owner_id, id, $10, $11 FROM job
+), attempt AS (
+    INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
+                          instance_id, job_version, deadline_at, settle_until)
+    SELECT owner_id, id, $14, 1, 1, 'started', 'primary', $15, $16, $17, $13, version,
+           now() + $18 * interval '1 millisecond', now() + $19 * interval '1 millisecond'
+    FROM job WHERE $14::uuid IS NOT NULL
+)
+SELECT count(*) FROM job";
+
+const CANCEL_JOB: &str = "/* cancel_job */
+UPDATE jobs SET state = 'cancelled', version = version + 1, resume_at = NULL, updated_at = now(), closed_at = now()
+WHERE owner_id = $1 AND id = $2 AND state IN ('queued', 'running', 'unknown') AND completed_by IS NULL";
+
+const FENCE_ATTEMPTS: &str = "/* fence_attempts */
+UPDATE attempts SET state = 'cancelled', cleared_by = $3, ended_at = now()
+WHERE owner_id = $1 AND job_id = $2 AND state IN ('started', 'unknown')";
+
+const FAIL_JOB: &str = "/* fail_job */
+UPDATE jobs SET state = 'failed', version = version + 1, error = $3, resume_at = NULL, updated_at = now(), closed_at = now()
+WHERE owner_id = $1 AND id = $2 AND state = 'queued' AND completed_by IS NULL";
+
+const END_ROUND: &str = "/* end_round */
+UPDATE jobs SET error = $3, resume_at = now() + $4 * interval '1 millisecond', updated_at = now()
+WHERE owner_id = $1 AND id = $2 AND state = 'queued'";
+
+const RESUMABLE_JOBS: &str = "/* resumable_jobs */
+SELECT owner_id, id FROM jobs WHERE resume_at <= now() ORDER BY resume_at LIMIT $1";
+
+const JOB_REQUEST: &str = "/* job_request */ SELECT body FROM job_requests WHERE owner_id = $1 AND job_id = $2";
+const JOB_RESULT: &str = "/* job_result */
+SELECT attempt_id, content_type, body FROM job_results WHERE owner_id = $1 AND job_id = $2";
+
+/// A stored answer, byte for byte.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredResult {
+    pub attempt: AttemptId,
+    pub content_type: String,
+    pub body: Bytes,
+}
+
+impl Store {
+    /// Writes the job, its payload and its first attempt in one commit, or finds the job that has the key (R1, R3).
+    ///
+    /// The insert decides, never a look-up before it. When it writes nothing, the winner's row is read in a second
+    /// statement: joined in one, it would not be seen while the other insert is still committing.
+    pub async fn admit(&self, new: NewJob) -> Result<Admitted, StoreError> {
+        for _ in 0..5 {
+            if self.insert_job(&new).await? {
+                return Ok(Admitted::New);
+            }
+            match self.job_by_key(new.owner, &new.idempotency_key).await? {
+                // A first try whose commit was acknowledged to nobody.
+                Some(existing) if existing.job.id == new.id => return Ok(Admitted::New),
+                Some(existing) => return Ok(Admitted::Existing(Box::new(existing))),
+                None if !self.holds_lease(new.instance).await? => return Err(StoreError::LeaseEnded),
+                None => {}
+            }
+        }
+        Err(StoreError::LostRace)
+    }
+
+    async fn insert_job(&self, new: &NewJob) -> Result<bool, StoreError> {
+        let first = new.first.as_ref();
+        let target = first.map(|f| f.candidate.target());
+        let inserted: i64 = retrying(|| {
+            sqlx::query_scalar(ADMIT_JOB)
+                .bind(new.owner)
+                .bind(new.id)
+                .bind(&new.idempotency_key)
+                .bind(new.key_origin.as_str())
+                .bind(&new.fingerprint[..])
+                .bind(new.fingerprint_version)
+                .bind(&new.url)
+                .bind(&new.route)
+                .bind(new.delivery.as_str())
+                .bind(&new.body[..])
+                .bind(new.metadata.as_deref())
+                .bind(millis(new.deadline))
+                .bind(new.instance)
+                .bind(first.map(|f| f.id))
+                .bind(target.map(|t| t.provider.as_str()))
+                .bind(target.map(|t| t.model.as_str()))
+                .bind(first.map(|f| f.candidate.adapter_version()))
+                .bind(first.map(|f| millis(f.timeout)))
+                .bind(first.map(|f| millis(f.settle)))
+                .fetch_one(&self.pool)
+        })
+        .await?;
+        Ok(inserted == 1)
+    }
+
+    /// The owner's job with this key. Another owner's key behaves as unused (R11).
+    pub async fn job_by_key(&self, owner: OwnerId, key: &str) -> Result<Option<Snapshot>, StoreError> {
+        let sql = snapshot_sql!("job_by_key", "WHERE j.owner_id = $1 AND j.idempotency_key = $2");
+        let found = retrying(|| sqlx::query(sql).bind(owner).bind(key).fetch_all(&self.pool)).await?;
+        Ok(rows::snapshot(&found)?)
+    }
+
+    /// The owner's job with this id.
+    pub async fn job(&self, owner: OwnerId, id: JobId) -> Result<Option<Snapshot>, StoreError> {
+        let sql = snapshot_sql!("job", "WHERE j.owner_id = $1 AND j.id = $2");
+        let found = retrying(|| sqlx::query(sql).bind(owner).bind(id).fetch_all(&self.pool)).await?;
+        Ok(rows::snapshot(&found)?)
+    }
+
+    /// The body that the client sent; `None` once retention has erased it.
+    pub async fn job_request(&self, owner: OwnerId, id: JobId) -> Result<Option<Bytes>, StoreError> {
+        let body: Option<Vec<u8>> =
+            retrying(|| sqlx::query_scalar(JOB_REQUEST).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
+        Ok(body.map(Bytes::from))
+    }
+
+    /// The winner's answer; `None` while there is none, or once retention has erased it.
+    pub async fn job_result(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredResult>, StoreError> {
+        let row = retrying(|| sqlx::query(JOB_RESULT).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(StoredResult {
+            attempt: row.try_get("attempt_id")?,
+            content_type: row.try_get("content_type")?,
+            body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?),
+        }))
+    }
+
+    /// The owner cancels: the job is over, its open attempt is fenced (R9: a finished job stays finished).
+    pub async fn cancel_job(&self, owner: OwnerId, id: JobId) -> Result<(), StoreError> {
+        let mut tx = self.pool.begin().await?;
+        // The lock comes first and alone, so that the second statement sees an attempt that started meanwhile.
+        let cancelled = sqlx::query(CANCEL_JOB).bind(owner).bind(id).execute(&mut *tx).await?;
+        if cancelled.rows_affected() != 1 {
+            return Err(StoreError::LostRace);
+        }
+        let by = ClearedBy::Owner.to_text();
+        sqlx::query(FENCE_ATTEMPTS).bind(owner).bind(id).bind(by).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The job has failed for good.
+    pub async fn fail_job(&self, owner: OwnerId, id: JobId, error: &JobError) -> Result<(), StoreError> {
+        let error = error_text(error)?;
+        let done = retrying(|| sqlx::query(FAIL_JOB).bind(owner).bind(id).bind(&error).execute(&self.pool)).await?;
+        if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::LostRace) }
+    }
+
+    /// The round is over without a result; the job stays queued with its error. With `resume_in`, any instance opens
+    /// the next round after that time; without, the client's next call does.
+    pub async fn end_round(
+        &self,
+        owner: OwnerId,
+        id: JobId,
+        error: &JobError,
+        resume_in: Option<Duration>,
+    ) -> Result<(), StoreError> {
+        let error = error_text(error)?;
+        let resume = resume_in.map(millis);
+        let done =
+            retrying(|| sqlx::query(END_ROUND).bind(owner).bind(id).bind(&error).bind(resume).execute(&self.pool)).await?;
+        if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::LostRace) }
+    }
+
+    /// Queued jobs that may be carried on now, oldest first. A hint: the guarded start is the claim.
+    pub async fn resumable_jobs(&self, limit: i64) -> Result<Vec<(OwnerId, JobId)>, StoreError> {
+        retrying(|| sqlx::query_as(RESUMABLE_JOBS).bind(limit).fetch_all(&self.pool)).await
+    }
+
+    /// Jobs of every owner, newest first, for operators: in `state`, or all.
+    pub async fn list_jobs(&self, state: Option<&str>, owner: Option<OwnerId>, limit: i64) -> Result<Vec<Snapshot>, StoreError> {
+        let sql = snapshot_sql!(
+            "list_jobs",
+            "JOIN (SELECT owner_id, id FROM jobs WHERE ($1::text IS NULL OR state = $1) AND ($2::uuid IS NULL OR owner_id = $2)
+             ORDER BY id DESC LIMIT $3) newest ON newest.owner_id = j.owner_id AND newest.id = j.id"
+        );
+        let found = sqlx::query(sql).bind(state).bind(owner).bind(limit).fetch_all(&self.pool).await?;
+        let mut jobs = rows::snapshots(&found)?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+}
+
+/// Stored as text: control characters stand escaped in JSON, so `\u0000` in a provider's words does no harm.
+fn error_text(error: &JobError) -> Result<String, StoreError> {
+    serde_json::to_string(error).map_err(|e| StoreError::Broken(sqlx::Error::Encode(Box::new(e))))
+}

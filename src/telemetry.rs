@@ -1,0 +1,78 @@
+//! Logs and metrics: one list of names. No owner, key, prompt or secret ever becomes a label or a field.
+
+use prometheus::{Encoder, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::environment;
+
+/// Every metric of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Jobs admitted, attached to, replayed or refused, by `outcome`.
+    pub submissions: IntCounterVec,
+    /// Attempts started, by `provider`.
+    pub attempts_started: IntCounterVec,
+    /// Attempts ended, by `provider` and `outcome` (succeeded, failed, unknown, lost).
+    pub attempts_ended: IntCounterVec,
+    /// Fallbacks refused for want of a permit, by `route`.
+    pub fallbacks_refused: IntCounterVec,
+    /// Calls under way.
+    pub calls: IntGauge,
+    /// Client connections open.
+    pub connections: IntGauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels).expect("metric names here are valid");
+            registry.register(Box::new(counter.clone())).expect("metric names here are unique");
+            counter
+        };
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help).expect("metric names here are valid");
+            registry.register(Box::new(gauge.clone())).expect("metric names here are unique");
+            gauge
+        };
+        Metrics {
+            submissions: counter("interlock_submissions_total", "Requests for a job, by what became of them", &["outcome"]),
+            attempts_started: counter("interlock_attempts_started_total", "Attempts committed as started", &["provider"]),
+            attempts_ended: counter("interlock_attempts_ended_total", "Outcomes of attempts", &["provider", "outcome"]),
+            fallbacks_refused: counter("interlock_fallbacks_refused_total", "Fallbacks without a valid permit", &["route"]),
+            calls: gauge("interlock_calls", "Provider calls that somebody waits for"),
+            connections: gauge("interlock_connections", "Open client connections"),
+            registry,
+        }
+    }
+}
+
+impl Metrics {
+    /// Prometheus' text format.
+    pub fn render(&self) -> String {
+        let mut out = Vec::new();
+        if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut out) {
+            tracing::error!(%error, "metrics could not be rendered");
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+/// Logs go to standard error: `INTERLOCK_LOG` filters (default `info`), `INTERLOCK_LOG_FORMAT=json` for machines.
+pub fn init_logs() {
+    let filter = environment("INTERLOCK_LOG").unwrap_or_else(|| "info,sqlx=warn".to_owned());
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let registry = tracing_subscriber::registry().with(filter);
+    let json = environment("INTERLOCK_LOG_FORMAT").as_deref() == Some("json");
+    let started = if json {
+        registry.with(tracing_subscriber::fmt::layer().json().with_writer(std::io::stderr)).try_init()
+    } else {
+        registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr)).try_init()
+    };
+    if started.is_err() {
+        tracing::debug!("logs were set up before");
+    }
+}
