@@ -33,8 +33,10 @@ pub enum ErrorShape {
     OpenAi,
     /// `{"type": "error", "error": {"type", "message"}}`.
     Anthropic,
-    /// `{"object": "error", "message", "type", "param", "code"}`, or `{"detail": …}` with a 4xx.
-    Mistral,
+    /// `{"object": "error", "message", "type", "param", "code"}`.
+    TopLevel,
+    /// FastAPI's `{"detail": text or list}`, with a 4xx only.
+    Detail,
     /// `{"code": "…", "error": "text"}`.
     Xai,
 }
@@ -98,7 +100,9 @@ const ROWS: &[Row] = &[
     Row {
         name: "vllm",
         request_id_header: Some("x-request-id"),
-        source: "facts 2.1, 2.4: X-Request-Id becomes the request's id; docs.vllm.ai, 2026-11",
+        // Before 0.10.1 without the object `error` around it.
+        error_shapes: &[ErrorShape::OpenAi, ErrorShape::TopLevel],
+        source: "facts 2.1, 2.4: X-Request-Id becomes the request's id; vllm issue 12886, PR 22099; 2026-11-30",
         ..LIKE_OPENAI
     },
     Row {
@@ -111,7 +115,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "mistral",
         developer_role: false,
-        error_shapes: &[ErrorShape::OpenAi, ErrorShape::Mistral],
+        error_shapes: &[ErrorShape::OpenAi, ErrorShape::TopLevel, ErrorShape::Detail],
         finish_words: &[("model_length", Finish::Length)],
         max_tokens_name: MaxTokensName::MaxTokens,
         source: "facts 2.1, 2.2; Mistral's OpenAPI, 2026-11",

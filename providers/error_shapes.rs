@@ -20,10 +20,10 @@ fn in_shape(shape: ErrorShape, status: StatusCode, body: &Json) -> Option<ErrorB
     match shape {
         ErrorShape::OpenAi => described(body.get("error")?),
         ErrorShape::Anthropic => described(body.get("error")?).filter(|_| is_word(body.get("type"), "error")),
-        ErrorShape::Mistral if is_word(body.get("object"), "error") => described(body),
-        // FastAPI's own shape: the provider's where it refuses, but any hop's when something broke.
-        ErrorShape::Mistral if status.is_client_error() => detail(body.get("detail")?),
-        ErrorShape::Mistral => None,
+        ErrorShape::TopLevel => described(body).filter(|_| is_word(body.get("object"), "error")),
+        // The provider's own where it refuses; when something broke, any hop that is built on FastAPI says it.
+        ErrorShape::Detail if status.is_client_error() => detail(body.get("detail")?),
+        ErrorShape::Detail => None,
         ErrorShape::Xai => {
             let message = body.get("error")?.as_str()?.to_owned();
             let code = body.get("code")?.as_str()?.to_owned();

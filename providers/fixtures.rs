@@ -14,7 +14,7 @@ use crate::failure::{Failure, Proof};
 use crate::json::Json;
 use crate::openai::request::parse;
 
-const PROVIDERS: [(&str, &str); 2] = [("openai", "gpt-4.1"), ("anthropic", "claude-sonnet-4-5")];
+pub(crate) const PROVIDERS: [(&str, &str); 2] = [("openai", "gpt-4.1"), ("anthropic", "claude-sonnet-4-5")];
 
 fn folder(provider: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(provider)
@@ -28,7 +28,17 @@ fn cases(provider: &str) -> Vec<String> {
     names
 }
 
-fn head(response: &Value) -> Head {
+fn read(provider: &str, case: &str) -> Value {
+    let text = std::fs::read_to_string(folder(provider).join(format!("{case}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Every fixture of the provider.
+pub(crate) fn all(provider: &str) -> Vec<Value> {
+    cases(provider).iter().map(|case| read(provider, case)).collect()
+}
+
+pub(crate) fn head(response: &Value) -> Head {
     let status = StatusCode::from_u16(response["status"].as_u64().unwrap() as u16).unwrap();
     let headers = response["headers"].as_object().unwrap().iter();
     let headers = headers
@@ -40,7 +50,7 @@ fn head(response: &Value) -> Head {
 }
 
 /// A body that is a string in the file is sent as that text, anything else as JSON.
-fn body(response: &Value) -> Vec<u8> {
+pub(crate) fn body(response: &Value) -> Vec<u8> {
     match &response["body"] {
         Value::String(text) => text.clone().into_bytes(),
         other => serde_json::to_vec(other).unwrap(),
@@ -93,8 +103,7 @@ fn every_fixture_comes_out_as_written() {
     for (provider, model) in PROVIDERS {
         let adapter = adapter_named(provider).unwrap();
         for case in cases(provider) {
-            let text = std::fs::read_to_string(folder(provider).join(format!("{case}.json"))).unwrap();
-            let fixture: Value = serde_json::from_str(&text).unwrap();
+            let fixture = read(provider, &case);
             let found = run(adapter.as_ref(), model, &fixture);
             for part in ["upstream", "reply", "failure"] {
                 if found.get(part) != fixture.get(part) {

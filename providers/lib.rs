@@ -36,5 +36,7 @@ pub mod openai;
 pub mod refusal;
 pub mod retry_after;
 pub mod tokens;
+#[cfg(test)]
+mod totality;
 pub mod transport;
 mod wording;

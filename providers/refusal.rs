@@ -1,7 +1,7 @@
 //! From a complete answer other than 2xx to what it proves: the rows of DESIGN 4 that begin with a status.
 //!
 //! Adapters read their own error shape into an [`ErrorBody`]; this table does the rest. What stands here is decided on
-//! the status and on codes, and on wording only where no code exists ([`crate::wording`]). A shape that is not the
+//! the status and on codes, and on wording only where no code exists (`wording.rs`). A shape that is not the
 //! provider's own came from some hop in between: it proves nothing, unless its status is one that a server answers
 //! with before it looks at the request's content.
 
@@ -152,7 +152,7 @@ fn too_many(error: &ErrorBody, wish: Option<Duration>) -> (Proof, &'static str) 
 fn refused(status: u16, error: &ErrorBody) -> (Proof, &'static str) {
     let rejected = |rejection, reason| (Proof::Rejected(rejection), reason);
     if error.generated || error.is_called(&["tool_use_failed"]) {
-        return (Proof::EndedWithoutResult, "tool_use_failed");
+        return (Proof::EndedWithoutResult, "failed_generation");
     }
     if error.is_called(wording::RATE_CODES) || wording::means_rate(&error.message) {
         return rejected(Rejection::RateLimited, "rate_limited");

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_request_is_counted_as_the_cookbook_says() {
-        // The sample of OpenAI's cookbook for gpt-4-0613 and later, with its own figure.
+        // Two messages of the cookbook's own sample: 3 around each, 1 for each role, 3 for the reply.
         let body = r#"{"model":"m","messages":[
             {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
             {"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}"#;

@@ -2,7 +2,7 @@
 //!
 //! It never retries, never follows a redirect, takes no proxy from the environment, and holds no clock but the one for
 //! connecting: the caller owns the others, and goes on listening when they have struck. Every error is reduced to what
-//! it proves ([`classify`]); no text of an error names an address or a key.
+//! it proves (`classify.rs`); no text of an error names an address or a key.
 
 mod classify;
 #[cfg(test)]
@@ -130,7 +130,6 @@ impl Response {
     /// event of its own. (A compressed body counts as not delimited, because decoding takes its length away.)
     pub async fn whole(mut self, limit: usize) -> Result<(Head, Bytes), Failure> {
         let limit = limit.min(MAX_ANSWER);
-        let delimited = self.is_delimited();
         let mut body = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > limit {
@@ -138,12 +137,19 @@ impl Response {
             }
             body.extend_from_slice(&chunk);
         }
-        let complete = delimited || Json::parse_with_loose_logprobs(&body).is_ok_and(|json| json.as_object().is_some());
-        if !complete {
-            let message = "the answer has no length and is no complete JSON: it may have been cut";
-            return Err(self.unknown("answer_without_length", message));
-        }
+        self.check_whole(&body)?;
         Ok((self.head, body.freeze()))
+    }
+
+    /// Whether `body`, all that came, is the whole answer as far as can be told (see [`Response::whole`]).
+    pub fn check_whole(&self, body: &[u8]) -> Result<(), Failure> {
+        let whole =
+            self.is_delimited() || Json::parse_with_loose_logprobs(body).is_ok_and(|json| json.as_object().is_some());
+        if whole {
+            return Ok(());
+        }
+        let message = "the answer has no length and is no complete JSON: it may have been cut";
+        Err(self.unknown("answer_without_length", message))
     }
 
     fn unknown(&self, reason: &'static str, message: impl AsRef<str>) -> Failure {

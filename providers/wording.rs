@@ -1,7 +1,9 @@
 //! The words by which providers say why they refused: codes first, sentences only where a provider has no code.
 //!
-//! Every sentence was recorded from a provider (../shared/cassettes, field cases B064–B066, B085, B088; November
-//! 2026). A new one is added here with its source, never guessed: a wrong match sends a request where it must not go.
+//! The sentences that mean "too long" send a request to another target, so each was recorded from a provider, with its
+//! name beside it (../shared/cassettes, the real llama-server, field case B064; November 2026); none is guessed. Those
+//! about rates and money only keep a request from being repeated or blamed, and are taken wider (B066, B085, B088, the
+//! providers' error pages). A new one is added here with its source.
 
 /// The prompt does not fit the window.
 pub const CONTEXT_CODES: &[&str] = &[
@@ -49,14 +51,11 @@ pub const SETUP_CODES: &[&str] = &[
 ];
 
 const CONTEXT_WORDS: &[&str] = &[
-    "maximum context length",        // OpenAI, DeepSeek, OpenRouter
+    "maximum context length",        // OpenAI, vLLM, DeepSeek, OpenRouter
     "max context length",            // Ollama: "prompt too long; exceeded max context length by …"
     "prompt is too long",            // Anthropic
-    "prompt too long",               // field case B064
+    "prompt too long",               // Ollama, field case B064
     "exceeds the available context", // llama-server
-    "context window exceeded",
-    "exceeds the context window",
-    "input is too long for requested model", // Bedrock
 ];
 
 const RATE_WORDS: &[&str] =
@@ -71,7 +70,6 @@ const BILLING_WORDS: &[&str] = &[
     "out of credit",
     "insufficient balance", // DeepSeek
     "insufficient credit",
-    "used all available credits", // xAI
     "check your plan and billing",
 ];
 

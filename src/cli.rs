@@ -92,6 +92,11 @@ pub async fn run() -> ExitCode {
             return if told && !error.use_stderr() { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
     };
+    // A gateway tells what it does; a command's own output is what its user came for.
+    crate::telemetry::init_logs(match cli.command {
+        Command::Serve => "info",
+        _ => "error",
+    });
     let context = Context { config: cli.config, json: cli.json };
     match dispatch(cli.command, &context).await {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

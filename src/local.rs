@@ -3,5 +3,6 @@
 //! `interlock demo`, `serve` without a database URL and the tests stand on these. Nothing here is on the path of a
 //! request to a real provider, and nothing here may be needed by it.
 
+pub mod demo;
 pub mod postgres;
 pub mod sim;

@@ -4,6 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    interlock::telemetry::init_logs();
     interlock::cli::run().await
 }

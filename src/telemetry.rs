@@ -61,10 +61,10 @@ impl Metrics {
     }
 }
 
-/// Logs go to standard error: `INTERLOCK_LOG` filters (default `info`), `INTERLOCK_LOG_FORMAT=json` for machines.
-pub fn init_logs() {
-    let filter = environment("INTERLOCK_LOG").unwrap_or_else(|| "info,sqlx=warn".to_owned());
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+/// Logs go to standard error: `INTERLOCK_LOG` filters (else `default`), `INTERLOCK_LOG_FORMAT=json` is for machines.
+pub fn init_logs(default: &str) {
+    let filter = environment("INTERLOCK_LOG").unwrap_or_else(|| format!("{default},sqlx=error"));
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new(default));
     let registry = tracing_subscriber::registry().with(filter);
     let json = environment("INTERLOCK_LOG_FORMAT").as_deref() == Some("json");
     let started = if json {

@@ -1,3 +1,5 @@
+//! What is read, what is refused, and that every digit comes back out.
+
 use super::*;
 
 fn parse(text: &str) -> Json {

@@ -236,6 +236,29 @@ async fn a_redirect_is_not_followed() {
     assert_eq!((server.connections(), server.requests()), (1, 1));
 }
 
+/// The environment of a running process cannot be changed safely, so this test starts itself again within another one.
+#[tokio::test]
+async fn a_proxy_in_the_environment_is_not_used() {
+    const TARGET: &str = "INTERLOCK_HTTP_STACK_TARGET";
+    if let Some(port) = std::env::var_os(TARGET) {
+        let port = port.to_str().unwrap().parse().unwrap();
+        call(&Transport::new(&endpoint("http", port)).unwrap(), "{}").await.unwrap();
+        return;
+    }
+    let target = Server::start(vec![vec![ReadRequest, answer("200 OK", "", "{}"), Drain]]).await;
+    let proxy = Server::start(vec![vec![ReadRequest, answer("200 OK", "", "{}"), Drain]]).await;
+    let address = format!("http://127.0.0.1:{}", proxy.port);
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "transport::http_stack::a_proxy_in_the_environment_is_not_used"]);
+    again.env(TARGET, target.port.to_string());
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        again.env(name, &address);
+    }
+    let status = tokio::task::spawn_blocking(move || again.output().unwrap().status).await.unwrap();
+    assert!(status.success());
+    assert_eq!((proxy.connections(), target.requests()), (0, 1));
+}
+
 #[tokio::test]
 async fn a_complete_answer_is_judged_by_its_shape() {
     let html = "<html><body><h1>502 Bad Gateway</h1></body></html>";

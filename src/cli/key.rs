@@ -9,8 +9,9 @@ use time::format_description::well_known::Rfc3339;
 use super::open::Opened;
 use super::{Answer, Context, Failure, output};
 use crate::domain::api_key::FreshKey;
-use crate::domain::ids::ApiKeyId;
+use crate::domain::ids::{ApiKeyId, OwnerId};
 use crate::domain::route::KeyPolicy;
+use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -59,20 +60,33 @@ async fn create(context: &Context, opened: &Opened, owner: &str, idempotency: Op
     if owner.is_empty() || owner.len() > 200 || owner.chars().any(char::is_control) {
         return Err("--owner: give a name of 1 to 200 bytes without control characters".into());
     }
-    let mut random = [0; 38];
-    SysRng.try_fill_bytes(&mut random)?;
-    let key = FreshKey::from_random(random);
-    let id = ApiKeyId::fresh();
     let policy = idempotency.map(|policy| match policy {
         Policy::Required => KeyPolicy::Required,
         Policy::Generate => KeyPolicy::Generate,
     });
-    let owner_id = opened.store.ensure_owner(owner).await?;
-    opened.store.create_key(id, owner_id, &key.public_id, key.secret_sha256, policy).await?;
+    let (_, id, key) = make(&opened.store, owner, policy).await?;
     let value = json!({ "id": id, "owner": owner, "key": key.reveal() });
     let row = vec![id.to_string(), owner.to_owned(), key.reveal().to_owned()];
     output::print(context, &value, &["id", "owner", "key (shown once)"], vec![row])?;
     Ok(Answer::Yes)
+}
+
+/// A fresh key for the owner of that name.
+pub async fn make(store: &Store, owner: &str, policy: Option<KeyPolicy>) -> Result<(OwnerId, ApiKeyId, FreshKey), Failure> {
+    let mut random = [0; 38];
+    SysRng.try_fill_bytes(&mut random)?;
+    let key = FreshKey::from_random(random);
+    let id = ApiKeyId::fresh();
+    let owner = store.ensure_owner(owner).await?;
+    store.create_key(id, owner, &key.public_id, key.secret_sha256, policy).await?;
+    Ok((owner, id, key))
+}
+
+/// 256 random bits as text, for an operator token.
+pub fn random_token() -> Result<String, Failure> {
+    let mut random = [0; 32];
+    SysRng.try_fill_bytes(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 async fn list(context: &Context, opened: &Opened) -> Result<Answer, Failure> {

@@ -29,7 +29,8 @@ pub fn check(raw: raw::Settings) -> Result<Config, Vec<Problem>> {
     let database = c.database(&raw.database);
     let mut providers = BTreeMap::new();
     for (name, provider) in &raw.providers {
-        if let Some(provider) = c.provider(name, provider) {
+        let shortest = shortest_attempt(&raw, name);
+        if let Some(provider) = c.provider(name, provider, shortest) {
             providers.insert(name.clone(), provider);
         }
     }
@@ -86,7 +87,7 @@ impl Checker {
         Database { url, data_dir: PathBuf::from(raw.data_dir.as_deref().unwrap_or("interlock-data")), max_connections }
     }
 
-    fn provider(&mut self, name: &str, raw: &raw::Provider) -> Option<Provider> {
+    fn provider(&mut self, name: &str, raw: &raw::Provider, shortest: Option<Duration>) -> Option<Provider> {
         let setting = |field: &str| format!("providers.{name}.{field}");
         let before = self.problems.len();
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
@@ -106,9 +107,14 @@ impl Checker {
             let known = compatible::names().join(", ");
             self.problem(setting("adapter"), format!("`{}` is no adapter; known are {known}", raw.adapter));
         }
+        let wanted = self.duration(&setting("connect_timeout"), raw.connect_timeout.as_deref(), "5s");
+        let connect_timeout = shortest.map_or(wanted, |shortest| wanted.min(shortest.mul_f64(0.8)));
+        if connect_timeout < wanted && raw.connect_timeout.is_some() {
+            tracing::warn!(provider = name, ?connect_timeout, "connect_timeout shortened to stay below the routes' attempt_timeout");
+        }
         let endpoint = Endpoint {
             base_url: raw.base_url.trim_end_matches('/').to_owned(),
-            connect_timeout: self.duration(&setting("connect_timeout"), raw.connect_timeout.as_deref(), "5s"),
+            connect_timeout,
             pool_idle_timeout: POOL_IDLE_TIMEOUT,
         };
         if let Err(e) = Transport::new(&endpoint) {
@@ -132,17 +138,6 @@ impl Checker {
         let before = self.problems.len();
         let targets = self.targets(&setting("targets"), raw, providers, known);
         let attempt_timeout = self.duration(&setting("attempt_timeout"), raw.attempt_timeout.as_deref(), "30s");
-        for target in &targets {
-            let connect = providers.get(&target.target.provider).map(|p| p.endpoint.connect_timeout);
-            if connect.is_some_and(|connect| connect >= attempt_timeout) {
-                let what = format!(
-                    "must be longer than providers.{}.connect_timeout, or a hung connect could not be told from a \
-                     silent provider",
-                    target.target.provider
-                );
-                self.problem(setting("attempt_timeout"), what);
-            }
-        }
         if raw.targets.len() > 1 && raw.contract.is_none() {
             tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
         }
@@ -303,6 +298,14 @@ impl Checker {
             }
         }
     }
+}
+
+/// The shortest time that a route gives an attempt at this provider. Connecting must take less: a hung connect proves
+/// that nothing was sent, a hung attempt proves nothing.
+fn shortest_attempt(raw: &raw::Settings, provider: &str) -> Option<Duration> {
+    let uses = |route: &&raw::Route| route.targets.iter().any(|t| t.split_once('/').is_some_and(|(p, _)| p == provider));
+    let attempts = raw.routes.values().filter(uses).map(|route| route.attempt_timeout.as_deref().unwrap_or("30s"));
+    attempts.filter_map(|text| humantime::parse_duration(text).ok()).min()
 }
 
 /// Everything about a provider that could change its answers; not its key, so that rotating one ends no permit.

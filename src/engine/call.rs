@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use providers::adapter::{Head, UpstreamRequest};
 use providers::canonical::{Answer, Request};
 use providers::failure::{Failure, Proof};
+use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -16,9 +17,6 @@ use super::tasks::CallGuard;
 use super::upstreams::Upstream;
 use crate::domain::route::{Route, Target};
 use crate::store::attempts::AttemptKey;
-
-/// The most that is read of one answer.
-const ANSWER_LIMIT: usize = 32 << 20;
 
 /// What a call tells the task of its job.
 #[derive(Debug)]
@@ -142,8 +140,8 @@ impl Call {
             match self.attend(response.chunk()).await? {
                 Ok(Some(chunk)) => {
                     self.clocks.last_content = Some(Instant::now());
-                    if whole.len() + chunk.len() > ANSWER_LIMIT {
-                        let why = format!("the answer is larger than {ANSWER_LIMIT} bytes");
+                    if whole.len() + chunk.len() > MAX_ANSWER {
+                        let why = format!("the answer is larger than {MAX_ANSWER} bytes");
                         return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
                     }
                     whole.extend_from_slice(&chunk);
@@ -151,6 +149,9 @@ impl Call {
                 Ok(None) => break,
                 Err(failure) => return Some(Err(failure)),
             }
+        }
+        if let Err(failure) = response.check_whole(&whole) {
+            return Some(Err(failure));
         }
         Some(read(upstream, request, &head, whole.freeze()))
     }

@@ -1,3 +1,5 @@
+//! What an answer is read as, and rendered as for an OpenAI client.
+
 use http::{HeaderMap, StatusCode};
 
 use super::*;

@@ -1,8 +1,9 @@
 //! The conversation as Anthropic wants it: `system` apart, then user and assistant in turns, each a list of blocks.
 //!
-//! A system message that comes later keeps its place: it becomes a block `<system>…</system>` in the user turn there,
-//! since this protocol has no system role within the conversation, and moving it to the top would change what it governs
-//! (field case B005). Results of tool calls come first in their user turn, in the order of the calls (B028).
+//! A system message that comes later keeps its place: it becomes a block `<system>…</system>` in the user turn there.
+//! Only some models take a system role within the conversation (Opus 4.8 does, by rules of placement; read 2026-11-30),
+//! and moving it to the top would change what it governs (field case B005). Results of tool calls come first in their
+//! user turn, in the order of the calls (B028).
 
 mod blocks;
 

@@ -1,3 +1,5 @@
+//! What is sent for a request, and what is refused by name.
+
 use super::*;
 use crate::compatible::row_named;
 use crate::openai::request::parse;

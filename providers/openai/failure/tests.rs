@@ -1,3 +1,5 @@
+//! What each answer other than 2xx proves.
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::*;
@@ -155,6 +157,8 @@ fn each_providers_own_shape_counts_as_its_own_only() {
     let mistral = r#"{"object":"error","message":"x","type":"invalid_request_error","param":null,"code":"3051"}"#;
     assert_eq!(proof("mistral", 500, mistral), EndedWithoutResult);
     assert_eq!(proof("openai", 500, mistral), Unknown);
+    let old_vllm = r#"{"object":"error","message":"This model's maximum context length is 2048 tokens.","type":"BadRequestError","param":null,"code":400}"#;
+    assert_eq!(proof("vllm", 400, old_vllm), Rejected(ContextLength));
     assert_eq!(
         proof("mistral", 422, r#"{"detail":[{"msg":"field required"},{"msg":"too short"}]}"#),
         Rejected(BadRequest)

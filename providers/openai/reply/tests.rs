@@ -1,3 +1,5 @@
+//! What an answer is read as, and which answers are none.
+
 use http::{HeaderMap, StatusCode};
 
 use super::*;

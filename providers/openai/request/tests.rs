@@ -1,3 +1,5 @@
+//! What a client's body is read as, and that it leaves unharmed.
+
 use super::*;
 use crate::canonical::{Message, Part, SystemRole, ToolChoice};
 use crate::compatible::row_named;

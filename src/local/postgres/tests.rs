@@ -1,3 +1,5 @@
+//! A private server started, reused, crashed and refused, for real.
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 use std::str::FromStr;

@@ -1,3 +1,5 @@
+//! What a simulated provider promises, asked over its own socket.
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
