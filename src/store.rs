@@ -65,8 +65,7 @@ impl From<sqlx::Error> for StoreError {
         if is_unavailable(&error) {
             return StoreError::Unavailable(error);
         }
-        let constraint =
-            error.as_database_error().and_then(|e| e.constraint().map(|name| (name.to_owned(), e.code())));
+        let constraint = error.as_database_error().and_then(|e| e.constraint().map(|name| (name.to_owned(), e.code())));
         match constraint {
             Some((constraint, Some(_))) => StoreError::Refused { constraint },
             Some((_, None)) | None => StoreError::Broken(error),
@@ -102,7 +101,9 @@ impl Store {
             return Err(StoreError::Unfit(format!("Postgres {version} is too old; 15 or newer is needed")));
         }
         if read_only {
-            return Err(StoreError::Unfit("this Postgres is read-only (a standby?); point database.url at the primary".into()));
+            return Err(StoreError::Unfit(
+                "this Postgres is read-only (a standby?); point database.url at the primary".into(),
+            ));
         }
         if commits == "off" {
             tracing::warn!("synchronous_commit is off on this server: a crash of it can lose acknowledged jobs");
@@ -118,9 +119,10 @@ impl Store {
     /// Whether the schema is the one that this binary was built for.
     pub async fn is_migrated(&self) -> Result<bool, StoreError> {
         let newest = sqlx::migrate!("./migrations").iter().map(|m| m.version).max().unwrap_or_default();
-        let there: Option<bool> = sqlx::query_scalar("/* is_migrated */ SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
-            .fetch_one(&self.pool)
-            .await?;
+        let there: Option<bool> =
+            sqlx::query_scalar("/* is_migrated */ SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+                .fetch_one(&self.pool)
+                .await?;
         if there != Some(true) {
             return Ok(false);
         }
@@ -175,7 +177,10 @@ fn passes(error: &sqlx::Error) -> bool {
 
 fn is_unavailable(error: &sqlx::Error) -> bool {
     passes(error)
-        || matches!(error, sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) | sqlx::Error::Configuration(_))
+        || matches!(
+            error,
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) | sqlx::Error::Configuration(_)
+        )
 }
 
 /// Connection faults, shutdowns, and a server that turned read-only under a failover.

@@ -39,10 +39,22 @@ impl Default for Metrics {
             gauge
         };
         Metrics {
-            submissions: counter("interlock_submissions_total", "Requests for a job, by what became of them", &["outcome"]),
-            attempts_started: counter("interlock_attempts_started_total", "Attempts committed as started", &["provider"]),
+            submissions: counter(
+                "interlock_submissions_total",
+                "Requests for a job, by what became of them",
+                &["outcome"],
+            ),
+            attempts_started: counter(
+                "interlock_attempts_started_total",
+                "Attempts committed as started",
+                &["provider"],
+            ),
             attempts_ended: counter("interlock_attempts_ended_total", "Outcomes of attempts", &["provider", "outcome"]),
-            fallbacks_refused: counter("interlock_fallbacks_refused_total", "Fallbacks without a valid permit", &["route"]),
+            fallbacks_refused: counter(
+                "interlock_fallbacks_refused_total",
+                "Fallbacks without a valid permit",
+                &["route"],
+            ),
             calls: gauge("interlock_calls", "Provider calls that somebody waits for"),
             connections: gauge("interlock_connections", "Open client connections"),
             registry,

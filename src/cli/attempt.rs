@@ -6,7 +6,7 @@ use super::open::Opened;
 use super::permit::actor;
 use super::{Answer, Context, Failure, job, output};
 use crate::domain::ids::AttemptId;
-use crate::store::operators::{Cleared, Clearance};
+use crate::store::operators::{Clearance, Cleared};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -19,7 +19,8 @@ pub fn run(context: &Context, command: Command) -> Result<Answer, Failure> {
     let mut rows = Vec::new();
     for route in config.routes.values() {
         if let Some(contract) = &route.contract {
-            Suite::find(Some(&config.contracts_dir), contract).map_err(|error| format!("routes.{}.contract: {error}", route.name))?;
+            Suite::find(Some(&config.contracts_dir), contract)
+                .map_err(|error| format!("routes.{}.contract: {error}", route.name))?;
         }
         let targets: Vec<String> = route.targets.iter().map(|t| t.target.to_string()).collect();
         rows.push(vec![route.name.clone(), targets.join(" → "), route.contract.clone().unwrap_or_default()]);

@@ -75,15 +75,23 @@ fn list(context: &Context) -> Result<Answer, Failure> {
     let shipped = Suite::shipped().into_iter().filter(|name| !own.contains(name)).map(|name| (name, "shipped"));
     for (name, from) in own.iter().map(|name| (name.clone(), "own")).chain(shipped) {
         let suite = Suite::find(Some(&config.contracts_dir), &name)?;
-        suites.push(json!({ "name": name, "from": from, "digest": suite.digest(), "description": suite.description() }));
+        suites
+            .push(json!({ "name": name, "from": from, "digest": suite.digest(), "description": suite.description() }));
     }
     let rows = output::rows(&suites, &["name", "from", "description"]);
     output::print(context, &Value::Array(suites), &["suite", "from", "description"], rows)?;
     Ok(Answer::Yes)
 }
 
-async fn judge(context: &Context, opened: &Opened, suite: &str, target: &str, mode: RunMode) -> Result<Answer, Failure> {
-    let target = Target::parse(target).ok_or_else(|| format!("--target: `{target}` is not of the form provider/model"))?;
+async fn judge(
+    context: &Context,
+    opened: &Opened,
+    suite: &str,
+    target: &str,
+    mode: RunMode,
+) -> Result<Answer, Failure> {
+    let target =
+        Target::parse(target).ok_or_else(|| format!("--target: `{target}` is not of the form provider/model"))?;
     let planned = Planned::new(&opened.config, suite, target, mode)?;
     let id = planned.id;
     planned.begin(&opened.store, None).await?;

@@ -76,7 +76,13 @@ pub fn show(context: &Context, snapshot: &Snapshot) -> Result<Answer, Failure> {
     let attempts = value["attempts"].as_array().cloned().unwrap_or_default();
     let members = ["ordinal", "id", "state", "provider", "model", "reason", "cleared_by", "started_at"];
     if !context.json {
-        println!("job {} on route `{}`: {} (version {})", snapshot.job.id, snapshot.job.route, snapshot.job.state.as_str(), snapshot.job.version);
+        println!(
+            "job {} on route `{}`: {} (version {})",
+            snapshot.job.id,
+            snapshot.job.route,
+            snapshot.job.state.as_str(),
+            snapshot.job.version
+        );
     }
     output::print(context, &value, &members, output::rows(&attempts, &members))?;
     Ok(Answer::Yes)

@@ -56,7 +56,12 @@ async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Ans
     }
 }
 
-async fn create(context: &Context, opened: &Opened, owner: &str, idempotency: Option<Policy>) -> Result<Answer, Failure> {
+async fn create(
+    context: &Context,
+    opened: &Opened,
+    owner: &str,
+    idempotency: Option<Policy>,
+) -> Result<Answer, Failure> {
     if owner.is_empty() || owner.len() > 200 || owner.chars().any(char::is_control) {
         return Err("--owner: give a name of 1 to 200 bytes without control characters".into());
     }
@@ -72,7 +77,11 @@ async fn create(context: &Context, opened: &Opened, owner: &str, idempotency: Op
 }
 
 /// A fresh key for the owner of that name.
-pub async fn make(store: &Store, owner: &str, policy: Option<KeyPolicy>) -> Result<(OwnerId, ApiKeyId, FreshKey), Failure> {
+pub async fn make(
+    store: &Store,
+    owner: &str,
+    policy: Option<KeyPolicy>,
+) -> Result<(OwnerId, ApiKeyId, FreshKey), Failure> {
     let mut random = [0; 38];
     SysRng.try_fill_bytes(&mut random)?;
     let key = FreshKey::from_random(random);

@@ -54,9 +54,9 @@ where
 }
 
 async fn bind(setting: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| format!("{setting}: {address} cannot be listened on: {error}; is another gateway running?").into())
+    TcpListener::bind(address).await.map_err(|error| {
+        format!("{setting}: {address} cannot be listened on: {error}; is another gateway running?").into()
+    })
 }
 
 pub async fn run(context: &Context) -> Result<Answer, Failure> {

@@ -110,7 +110,11 @@ impl Checker {
         let wanted = self.duration(&setting("connect_timeout"), raw.connect_timeout.as_deref(), "5s");
         let connect_timeout = shortest.map_or(wanted, |shortest| wanted.min(shortest.mul_f64(0.8)));
         if connect_timeout < wanted && raw.connect_timeout.is_some() {
-            tracing::warn!(provider = name, ?connect_timeout, "connect_timeout shortened to stay below the routes' attempt_timeout");
+            tracing::warn!(
+                provider = name,
+                ?connect_timeout,
+                "connect_timeout shortened to stay below the routes' attempt_timeout"
+            );
         }
         let endpoint = Endpoint {
             base_url: raw.base_url.trim_end_matches('/').to_owned(),
@@ -123,8 +127,13 @@ impl Checker {
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
         let settings_digest = settings_digest(raw, &endpoint);
         let adapter: Arc<dyn Adapter> = adapter?;
-        (self.problems.len() == before)
-            .then(|| Provider { name: name.to_owned(), adapter, endpoint, api_key, settings_digest })
+        (self.problems.len() == before).then(|| Provider {
+            name: name.to_owned(),
+            adapter,
+            endpoint,
+            api_key,
+            settings_digest,
+        })
     }
 
     fn route(
@@ -269,7 +278,10 @@ impl Checker {
             }
             Ok(duration) => duration,
             Err(_) => {
-                self.problem(setting, format!("`{text}` is no duration; write a number with a unit, as 500ms, 30s, 10m, 24h, 7d"));
+                self.problem(
+                    setting,
+                    format!("`{text}` is no duration; write a number with a unit, as 500ms, 30s, 10m, 24h, 7d"),
+                );
                 Duration::ZERO
             }
         }
@@ -303,7 +315,8 @@ impl Checker {
 /// The shortest time that a route gives an attempt at this provider. Connecting must take less: a hung connect proves
 /// that nothing was sent, a hung attempt proves nothing.
 fn shortest_attempt(raw: &raw::Settings, provider: &str) -> Option<Duration> {
-    let uses = |route: &&raw::Route| route.targets.iter().any(|t| t.split_once('/').is_some_and(|(p, _)| p == provider));
+    let uses =
+        |route: &&raw::Route| route.targets.iter().any(|t| t.split_once('/').is_some_and(|(p, _)| p == provider));
     let attempts = raw.routes.values().filter(uses).map(|route| route.attempt_timeout.as_deref().unwrap_or("30s"));
     attempts.filter_map(|text| humantime::parse_duration(text).ok()).min()
 }

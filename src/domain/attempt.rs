@@ -37,15 +37,24 @@ pub enum AttemptState {
     /// Committed; bytes may be on their way.
     Started,
     /// Nobody knows. Blocks the next attempt.
-    Unknown { reason: String, message: Option<String> },
+    Unknown {
+        reason: String,
+        message: Option<String>,
+    },
     Succeeded,
     Failed(Failed),
     /// No longer blocks; may still win if it returns first.
-    Released { by: ClearedBy },
+    Released {
+        by: ClearedBy,
+    },
     /// Fenced: whatever it returns is thrown away.
-    Cancelled { by: ClearedBy },
+    Cancelled {
+        by: ClearedBy,
+    },
     /// It returned after another had won, or not by `settle_timeout`.
-    Superseded { by: ClearedBy },
+    Superseded {
+        by: ClearedBy,
+    },
 }
 
 /// What is known of a failure.

@@ -39,7 +39,9 @@ pub enum JobState {
     Running,
     /// Its open attempt is unknown.
     Unknown,
-    Succeeded { completed_by: AttemptId },
+    Succeeded {
+        completed_by: AttemptId,
+    },
     Failed,
     Cancelled,
 }

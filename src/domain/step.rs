@@ -1,8 +1,10 @@
 //! The failover rule, whole: what may be done next for a job. Pure and total; the engine only obeys.
 //!
-//! 1. A terminal job: nothing. 2. An open attempt: wait, or release it where the route declares that it may be.
-//! 3. The last failure allows a retry of the same target and budget is left: that. 4. The next target whose permit is
-//! valid, each at most once a round. 5. Otherwise the round is over.
+//! 1. A terminal job: nothing.
+//! 2. An open attempt: wait, or release it where the route declares that it may be.
+//! 3. The last failure allows a retry of the same target and budget is left: that.
+//! 4. The next target whose permit is valid, each at most once a round.
+//! 5. Otherwise the round is over.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -111,7 +113,9 @@ fn in_round(s: &Situation<'_>, round: i32) -> NextStep {
 fn after_failure(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed) -> NextStep {
     match failed.proof {
         Proof::Rejected(Rejection::BadRequest) => NextStep::Fail(error(s, JobErrorCode::RequestRefused, Some(failed))),
-        Proof::Rejected(Rejection::ContentPolicy) => NextStep::Fail(error(s, JobErrorCode::ContentPolicy, Some(failed))),
+        Proof::Rejected(Rejection::ContentPolicy) => {
+            NextStep::Fail(error(s, JobErrorCode::ContentPolicy, Some(failed)))
+        }
         Proof::Rejected(Rejection::ContextLength) => match advance(s, round, Some(failed)) {
             NextStep::RoundOver(_) => NextStep::Fail(error(s, JobErrorCode::ContextLengthExceeded, Some(failed))),
             step => step,
@@ -198,9 +202,10 @@ fn next_target(s: &Situation<'_>, round: i32) -> Pick {
 
 /// A target whose attempt the policy released and which has not returned yet is not asked twice.
 fn still_silent(s: &Situation<'_>, target: &Target) -> bool {
-    s.snapshot.attempts.iter().any(|a| {
-        a.target == *target && matches!(&a.state, AttemptState::Released { by: ClearedBy::Policy(_) })
-    })
+    s.snapshot
+        .attempts
+        .iter()
+        .any(|a| a.target == *target && matches!(&a.state, AttemptState::Released { by: ClearedBy::Policy(_) }))
 }
 
 /// The candidate for a target of the route, or what its permit lacks. `None`: not a target of this route.
@@ -260,7 +265,9 @@ fn error(s: &Situation<'_>, code: JobErrorCode, last: Option<&Failed>) -> JobErr
                 unpermitted = true;
                 details.push(format!("{} was not tried: {flaw}", target.target));
             }
-            (_, Some(until)) => details.push(format!("{} was not tried: it is being left alone until {until}", target.target)),
+            (_, Some(until)) => {
+                details.push(format!("{} was not tried: it is being left alone until {until}", target.target))
+            }
             _ => {}
         }
     }
@@ -311,7 +318,12 @@ fn soonest(s: &Situation<'_>, last: Option<&Failed>) -> Option<u64> {
 fn describe(attempt: &Attempt) -> String {
     let state = attempt.state.as_str();
     match attempt.state.reason() {
-        Some(reason) if reason != state => format!("attempt {} at {}: {state} ({reason})", attempt.ordinal, attempt.target),
+        Some(reason) if reason != state => {
+            format!("attempt {} at {}: {state} ({reason})", attempt.ordinal, attempt.target)
+        }
         Some(_) | None => format!("attempt {} at {}: {state}", attempt.ordinal, attempt.target),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,10 @@ pub struct CallEvent {
 #[derive(Debug)]
 pub enum News {
     /// A clock has run out: the outcome is unknown. The call still listens.
-    Silent { reason: &'static str, after: Duration },
+    Silent {
+        reason: &'static str,
+        after: Duration,
+    },
     Ended(Result<Answer, Failure>),
     /// `settle_timeout` is over; nobody listens any more.
     GaveUp,
@@ -59,7 +62,8 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         if !self.ended {
-            let failure = Failure::new(Proof::Unknown, "gateway_fault", "the gateway's own task ended without an outcome");
+            let failure =
+                Failure::new(Proof::Unknown, "gateway_fault", "the gateway's own task ended without an outcome");
             self.tell(News::Ended(Err(failure)));
         }
     }
@@ -104,19 +108,21 @@ impl Clocks {
 }
 
 /// Calls the provider and tells what becomes of it. Nothing of this is ever repeated: the transport sends once.
-pub async fn call(upstream: Upstream, request: Request, wire: UpstreamRequest, clocks: Clocks, teller: Teller, guard: CallGuard) {
+pub async fn call(
+    upstream: Upstream,
+    request: Request,
+    wire: UpstreamRequest,
+    clocks: Clocks,
+    teller: Teller,
+    guard: CallGuard,
+) {
     let mut call = Call { clocks, teller, guard: Some(guard) };
     let Some(outcome) = call.exchange(&upstream, &request, wire).await else {
         call.teller.tell(News::GaveUp);
         return;
     };
-    let outcome = outcome.map_err(|mut failure| {
-        // Providers echo keys in their errors.
-        if let Some(key) = &upstream.api_key {
-            failure.message = key.mask(&failure.message);
-        }
-        failure
-    });
+    // Providers echo keys in their errors.
+    let outcome = outcome.map_err(|failure| failure.masked(upstream.api_key.as_ref()));
     call.teller.tell(News::Ended(outcome));
 }
 
@@ -129,7 +135,12 @@ struct Call {
 
 impl Call {
     /// `None`: nobody listens any more.
-    async fn exchange(&mut self, upstream: &Upstream, request: &Request, wire: UpstreamRequest) -> Option<Result<Answer, Failure>> {
+    async fn exchange(
+        &mut self,
+        upstream: &Upstream,
+        request: &Request,
+        wire: UpstreamRequest,
+    ) -> Option<Result<Answer, Failure>> {
         let mut response = match self.attend(upstream.transport.send(wire)).await? {
             Ok(response) => response,
             Err(failure) => return Some(Err(failure)),

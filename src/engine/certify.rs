@@ -84,10 +84,11 @@ impl Planned {
     /// Reads the suite and finds the target; nothing is written yet.
     pub fn new(config: &Config, suite: &str, target: Target, mode: RunMode) -> Result<Planned, CertifyError> {
         let suite = Suite::find(Some(&config.contracts_dir), suite)?;
-        let provider = config.providers.get(&target.provider).cloned().ok_or_else(|| CertifyError::NoProvider {
-            provider: target.provider.clone(),
-            target: target.clone(),
-        })?;
+        let provider = config
+            .providers
+            .get(&target.provider)
+            .cloned()
+            .ok_or_else(|| CertifyError::NoProvider { provider: target.provider.clone(), target: target.clone() })?;
         Ok(Planned { id: RunId::fresh(), suite, target, provider, mode })
     }
 
@@ -115,7 +116,15 @@ impl Planned {
             model: model.clone(),
             adapter_version: self.provider.adapter.version(),
         };
-        let live = |model| LiveUpstream::new(upstream.adapter.clone(), upstream.transport.clone(), model, upstream.api_key.clone(), CALL_TIMEOUT);
+        let live = |model| {
+            LiveUpstream::new(
+                upstream.adapter.clone(),
+                upstream.transport.clone(),
+                model,
+                upstream.api_key.clone(),
+                CALL_TIMEOUT,
+            )
+        };
         let report = match self.mode {
             RunMode::Live => runner::run(&self.suite, &live(model), info, progress).await,
             RunMode::Record => {
@@ -205,7 +214,10 @@ fn fits(config: &Config, route: &Route, run: &Run) -> Result<(), GrantError> {
         return refuse(format!("route `{0}` names no contract; set routes.{0}.contract", route.name));
     };
     if run.suite != *contract {
-        return refuse(format!("run {} is of suite `{}`, route `{}` has contract `{contract}`", run.id, run.suite, route.name));
+        return refuse(format!(
+            "run {} is of suite `{}`, route `{}` has contract `{contract}`",
+            run.id, run.suite, route.name
+        ));
     }
     let position = route.targets.iter().position(|t| t.target == run.target);
     let Some(target) = position.and_then(|at| route.targets.get(at)) else {
@@ -219,13 +231,22 @@ fn fits(config: &Config, route: &Route, run: &Run) -> Result<(), GrantError> {
         return refuse(format!("suite `{contract}` has changed since run {}; {again}", run.id));
     }
     if target.adapter_version != run.adapter_version {
-        return refuse(format!("run {} was made with adapter {}, this is {}; {again}", run.id, run.adapter_version, target.adapter_version));
+        return refuse(format!(
+            "run {} was made with adapter {}, this is {}; {again}",
+            run.id, run.adapter_version, target.adapter_version
+        ));
     }
     if target.settings_digest != run.settings_digest {
-        return refuse(format!("the settings of provider `{}` have changed since run {}; {again}", run.target.provider, run.id));
+        return refuse(format!(
+            "the settings of provider `{}` have changed since run {}; {again}",
+            run.target.provider, run.id
+        ));
     }
     if route.evidence == Evidence::Live && run.mode != "live" {
-        return refuse(format!("run {} was replayed, and route `{}` wants live evidence; {again} --live", run.id, route.name));
+        return refuse(format!(
+            "run {} was replayed, and route `{}` wants live evidence; {again} --live",
+            run.id, route.name
+        ));
     }
     Ok(())
 }

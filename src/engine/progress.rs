@@ -12,7 +12,10 @@ pub enum Progress {
     /// Somebody works on it.
     Running,
     /// Its open attempt's outcome is not known, and nothing may be tried until it is cleared.
-    Unknown { attempt: AttemptId, since: Timestamp },
+    Unknown {
+        attempt: AttemptId,
+        since: Timestamp,
+    },
     Succeeded(Delivered),
     /// The round is over; the same key may open the next.
     RoundOver(JobError),

@@ -68,7 +68,11 @@ impl Registry {
     }
 
     /// Joins the job's task, or makes a seat for one. A fresh call wakes a task whose round is over.
-    pub fn join(&self, id: JobId, fresh_call: bool) -> Result<watch::Receiver<Progress>, (Entry, watch::Receiver<Progress>)> {
+    pub fn join(
+        &self,
+        id: JobId,
+        fresh_call: bool,
+    ) -> Result<watch::Receiver<Progress>, (Entry, watch::Receiver<Progress>)> {
         let mut jobs = self.lock();
         let Some(there) = jobs.get(&id) else { return Err(seat(&mut jobs, id)) };
         let receiver = there.progress.subscribe();
@@ -174,7 +178,14 @@ impl Runner {
     }
 
     /// The task of a job found in the database.
-    pub fn resumed(engine: Engine, owner: OwnerId, job: JobId, route_name: String, fresh_call: bool, entry: Entry) -> Self {
+    pub fn resumed(
+        engine: Engine,
+        owner: OwnerId,
+        job: JobId,
+        route_name: String,
+        fresh_call: bool,
+        entry: Entry,
+    ) -> Self {
         let (events_in, events) = mpsc::unbounded_channel();
         let route = engine.config().routes.get(&route_name).cloned();
         Runner {

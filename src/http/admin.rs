@@ -13,7 +13,7 @@ use super::problem::{Problem, Shape};
 use super::{body, view};
 use crate::domain::ids::AttemptId;
 use crate::engine::Engine;
-use crate::store::operators::{Cleared, Clearance};
+use crate::store::operators::{Clearance, Cleared};
 
 const PAGE: i64 = 100;
 /// Who an action is put down to when the operator does not say.
@@ -27,8 +27,10 @@ pub struct ByState {
 pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Response {
     const STATES: [&str; 6] = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"];
     if let Some(state) = by.state.as_deref().filter(|state| !STATES.contains(state)) {
-        let message = format!("`{}` is no state of a job; known are {}", providers::failure::clean(state), STATES.join(", "));
-        return Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message }.answer(Shape::Problem);
+        let message =
+            format!("`{}` is no state of a job; known are {}", providers::failure::clean(state), STATES.join(", "));
+        return Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message }
+            .answer(Shape::Problem);
     }
     match engine.store().list_jobs(by.state.as_deref(), None, PAGE).await {
         Ok(jobs) => axum::Json(view::list(jobs.iter().map(view::job).collect())).into_response(),
@@ -58,7 +60,13 @@ pub async fn fail(state: State<Engine>, path: Path<String>, headers: HeaderMap, 
     clear(state, path, headers, body_in, Clearance::Fail).await
 }
 
-async fn clear(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body_in: Body, clearance: Clearance) -> Response {
+async fn clear(
+    State(engine): State<Engine>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body_in: Body,
+    clearance: Clearance,
+) -> Response {
     let cleared = async {
         let deed: Deed = read(&engine, &headers, body_in).await?;
         let id: AttemptId = id.parse().map_err(|_| Problem::NotFound)?;
@@ -103,7 +111,11 @@ pub fn reason(text: Option<&str>) -> Result<&str, Problem> {
 }
 
 /// An operator's body, whose members are all known.
-pub async fn read<T: for<'de> Deserialize<'de>>(engine: &Engine, headers: &HeaderMap, body_in: Body) -> Result<T, Problem> {
+pub async fn read<T: for<'de> Deserialize<'de>>(
+    engine: &Engine,
+    headers: &HeaderMap,
+    body_in: Body,
+) -> Result<T, Problem> {
     let bytes = body::read(headers, body_in, &engine.config().server).await?;
     let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
     body::object(bytes)?;

@@ -51,7 +51,9 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
     };
     let until = prefer.wait.map(|wait| Instant::now() + wait);
     match engine.submit(submission).await? {
-        Submitted::New(ticket) | Submitted::Attached(ticket) => answer_when_done(engine, caller.owner, ticket, until).await,
+        Submitted::New(ticket) | Submitted::Attached(ticket) => {
+            answer_when_done(engine, caller.owner, ticket, until).await
+        }
         Submitted::Finished(snapshot) => replay(engine, &snapshot).await,
         Submitted::Conflict { job } => Err(Problem::KeyConflict { job }),
     }
@@ -82,7 +84,11 @@ pub fn understand(engine: &Engine, object: Object) -> Result<(Arc<Route>, Reques
 }
 
 /// A key is needed, unless the API key or the route lets the gateway make one.
-pub fn required_key(key: Option<IdempotencyKey>, caller: Caller, route: &Route) -> Result<Option<IdempotencyKey>, Problem> {
+pub fn required_key(
+    key: Option<IdempotencyKey>,
+    caller: Caller,
+    route: &Route,
+) -> Result<Option<IdempotencyKey>, Problem> {
     match (key, caller.idempotency.unwrap_or(route.idempotency)) {
         (Some(key), _) => Ok(Some(key)),
         (None, KeyPolicy::Generate) => Ok(None),
@@ -90,7 +96,12 @@ pub fn required_key(key: Option<IdempotencyKey>, caller: Caller, route: &Route) 
     }
 }
 
-async fn answer_when_done(engine: &Engine, owner: OwnerId, mut ticket: Ticket, until: Option<Instant>) -> Result<Response, Problem> {
+async fn answer_when_done(
+    engine: &Engine,
+    owner: OwnerId,
+    mut ticket: Ticket,
+    until: Option<Instant>,
+) -> Result<Response, Problem> {
     let job = ticket.job;
     let mut response = match ticket.wait(until).await {
         Progress::Succeeded(delivered) => success(delivered),

@@ -41,11 +41,12 @@ pub async fn start_run(State(engine): State<Engine>, headers: HeaderMap, body_in
             Some("replay") => RunMode::Replay,
             Some(other) => return Err(invalid("mode", format!("`{other}` is neither live nor replay"))),
         };
-        let planned = Planned::new(engine.config(), &new.suite, target.clone(), mode).map_err(|error| match &error {
-            CertifyError::Suite(_) => invalid("suite", error.to_string()),
-            CertifyError::NoProvider { .. } => invalid("target", error.to_string()),
-            CertifyError::Engine(_) | CertifyError::Store(_) => Problem::Internal,
-        })?;
+        let planned =
+            Planned::new(engine.config(), &new.suite, target.clone(), mode).map_err(|error| match &error {
+                CertifyError::Suite(_) => invalid("suite", error.to_string()),
+                CertifyError::NoProvider { .. } => invalid("target", error.to_string()),
+                CertifyError::Engine(_) | CertifyError::Store(_) => Problem::Internal,
+            })?;
         planned.begin(engine.store(), Some(engine.instance())).await.map_err(internal)?;
         let id = planned.id;
         let run = engine.store().run(id).await?.ok_or(Problem::NotFound)?;
@@ -128,7 +129,8 @@ pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Bo
         })?;
         let why = reason(new.reason.as_deref())?;
         let actor = new.actor.as_deref().unwrap_or("operator");
-        let permit = grant_permit(engine.store(), engine.config(), &new.route, run, actor, why).await.map_err(refused)?;
+        let permit =
+            grant_permit(engine.store(), engine.config(), &new.route, run, actor, why).await.map_err(refused)?;
         Ok((StatusCode::CREATED, axum::Json(view::permit(&permit))).into_response())
     };
     granted.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
@@ -149,7 +151,12 @@ fn refused(error: GrantError) -> Problem {
 }
 
 /// Ends a permit at once.
-pub async fn revoke(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body_in: Body) -> Response {
+pub async fn revoke(
+    State(engine): State<Engine>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body_in: Body,
+) -> Response {
     let revoked = async {
         let deed: Deed = read(&engine, &headers, body_in).await?;
         let id: PermitId = id.parse().map_err(|_| Problem::NotFound)?;

@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use providers::json::{Json, Object};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -44,8 +43,8 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
         fingerprint: order.fingerprint,
         route,
         request,
-        body: Bytes::from(Json::Object(order.body).to_bytes()),
-        metadata: order.metadata.map(|metadata| Bytes::from(metadata.to_bytes())),
+        body: Json::Object(order.body).to_bytes(),
+        metadata: order.metadata.map(|metadata| metadata.to_bytes()),
         delivery: Delivery::Async,
     };
     let (job, is_new) = match engine.submit(submission).await? {
@@ -126,7 +125,12 @@ impl Wait {
     }
 }
 
-pub async fn show(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>, Query(wait): Query<Wait>) -> Response {
+pub async fn show(
+    State(engine): State<Engine>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(wait): Query<Wait>,
+) -> Response {
     let shown = async {
         let snapshot = watch(&engine, caller.owner, id_of(&id)?, wait.read()?).await?;
         let mut response = axum::Json(view::job(&snapshot)).into_response();

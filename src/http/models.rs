@@ -9,8 +9,10 @@ use super::view;
 use crate::engine::Engine;
 
 pub async fn list(State(engine): State<Engine>, _caller: Caller) -> Response {
-    let models = engine.config().routes.keys().map(|name| {
-        json!({ "id": name, "object": "model", "created": 0, "owned_by": "interlock" })
-    });
+    let models = engine
+        .config()
+        .routes
+        .keys()
+        .map(|name| json!({ "id": name, "object": "model", "created": 0, "owned_by": "interlock" }));
     axum::Json(view::list(models.collect())).into_response()
 }

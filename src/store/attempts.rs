@@ -193,7 +193,8 @@ impl Store {
             // Not this time; or a commit of ours that nobody acknowledged. The id was made here, so it tells.
             Ok(_) => self.was_it_ours(new).await,
             Err(StoreError::Refused { constraint })
-                if ["attempts_one_per_ordinal", "attempts_one_open", "attempts_pkey"].contains(&constraint.as_str()) =>
+                if ["attempts_one_per_ordinal", "attempts_one_open", "attempts_pkey"]
+                    .contains(&constraint.as_str()) =>
             {
                 self.was_it_ours(new).await
             }
@@ -279,7 +280,8 @@ impl Store {
         })
         .await?;
         let winner: Option<AttemptId> = row.try_get("completed_by")?;
-        let fenced = !matches!(row.try_get::<Option<&str>, _>("attempt_state")?, Some("started" | "unknown" | "released"));
+        let fenced =
+            !matches!(row.try_get::<Option<&str>, _>("attempt_state")?, Some("started" | "unknown" | "released"));
         Ok(match (row.try_get("won")?, row.try_get("closed")?) {
             (true, _) => Some(Completed::Won),
             (false, _) if winner == Some(key.id) => Some(Completed::Won),

@@ -78,7 +78,8 @@ impl Store {
     /// A fresh row for this process, with a running lease.
     pub async fn register_instance(&self, id: InstanceId, host: &str, pid: u32) -> Result<(), StoreError> {
         let pid = i64::from(pid);
-        retrying(|| sqlx::query(REGISTER).bind(id).bind(host).bind(pid).bind(millis(LEASE)).execute(&self.pool)).await?;
+        retrying(|| sqlx::query(REGISTER).bind(id).bind(host).bind(pid).bind(millis(LEASE)).execute(&self.pool))
+            .await?;
         Ok(())
     }
 

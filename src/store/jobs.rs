@@ -220,7 +220,8 @@ impl Store {
         let error = error_text(error)?;
         let resume = resume_in.map(millis);
         let done =
-            retrying(|| sqlx::query(END_ROUND).bind(owner).bind(id).bind(&error).bind(resume).execute(&self.pool)).await?;
+            retrying(|| sqlx::query(END_ROUND).bind(owner).bind(id).bind(&error).bind(resume).execute(&self.pool))
+                .await?;
         if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::LostRace) }
     }
 
@@ -230,7 +231,12 @@ impl Store {
     }
 
     /// Jobs of every owner, newest first, for operators: in `state`, or all.
-    pub async fn list_jobs(&self, state: Option<&str>, owner: Option<OwnerId>, limit: i64) -> Result<Vec<Snapshot>, StoreError> {
+    pub async fn list_jobs(
+        &self,
+        state: Option<&str>,
+        owner: Option<OwnerId>,
+        limit: i64,
+    ) -> Result<Vec<Snapshot>, StoreError> {
         let sql = snapshot_sql!(
             "list_jobs",
             "JOIN (SELECT owner_id, id FROM jobs WHERE ($1::text IS NULL OR state = $1) AND ($2::uuid IS NULL OR owner_id = $2)

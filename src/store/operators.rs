@@ -71,7 +71,8 @@ WHERE owner_id = $1 AND job_id = $2 AND id = $3 AND state = 'unknown'";
 const REQUEUE_JOB: &str = "/* requeue_job */
 UPDATE jobs SET state = 'queued', resume_at = now(), updated_at = now()
 WHERE owner_id = $1 AND id = $2 AND state = 'unknown'";
-const ATTEMPT_STATE: &str = "/* attempt_state */ SELECT state FROM attempts WHERE owner_id = $1 AND job_id = $2 AND id = $3";
+const ATTEMPT_STATE: &str =
+    "/* attempt_state */ SELECT state FROM attempts WHERE owner_id = $1 AND job_id = $2 AND id = $3";
 const RECORD_ACTION: &str = "/* record_action */
 INSERT INTO operator_actions (id, actor, action, subject, reason) VALUES ($1, $2, $3, $4, $5)";
 const LIST_RACES: &str = "/* list_races */
@@ -122,7 +123,13 @@ impl Store {
     }
 
     /// Records what an operator did where the deed itself is another statement's.
-    pub async fn record_action(&self, actor: &str, action: &str, subject: Uuid, reason: &str) -> Result<(), StoreError> {
+    pub async fn record_action(
+        &self,
+        actor: &str,
+        action: &str,
+        subject: Uuid,
+        reason: &str,
+    ) -> Result<(), StoreError> {
         let id = Uuid::now_v7();
         retrying(|| {
             sqlx::query(RECORD_ACTION).bind(id).bind(actor).bind(action).bind(subject).bind(reason).execute(&self.pool)

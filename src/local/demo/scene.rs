@@ -114,7 +114,8 @@ impl Scene {
     /// A chat request of the application.
     pub async fn ask(&self, idempotency_key: &str, text: &str) -> Result<Answer, SceneError> {
         let body = serde_json::json!({ "model": "support", "messages": [{ "role": "user", "content": text }] });
-        let headers = [("authorization", format!("Bearer {}", self.key)), ("idempotency-key", idempotency_key.to_owned())];
+        let headers =
+            [("authorization", format!("Bearer {}", self.key)), ("idempotency-key", idempotency_key.to_owned())];
         post(&self.application, "/v1/chat/completions", &headers, &body).await
     }
 
@@ -159,7 +160,12 @@ impl Scene {
     }
 
     /// Looks at the job until `is_so`.
-    pub async fn wait_for(&self, id: JobId, what: &'static str, is_so: impl Fn(&Snapshot) -> bool) -> Result<(), SceneError> {
+    pub async fn wait_for(
+        &self,
+        id: JobId,
+        what: &'static str,
+        is_so: impl Fn(&Snapshot) -> bool,
+    ) -> Result<(), SceneError> {
         let until = Instant::now() + PATIENCE;
         while !is_so(&self.job(id).await?) {
             wait_a_little(until, what).await?;
@@ -181,7 +187,12 @@ pub fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-async fn post(to: &Transport, path: &str, headers: &[(&'static str, String)], body: &Value) -> Result<Answer, SceneError> {
+async fn post(
+    to: &Transport,
+    path: &str,
+    headers: &[(&'static str, String)],
+    body: &Value,
+) -> Result<Answer, SceneError> {
     let mut out = vec![(HeaderName::from_static("content-type"), HeaderValue::from_static("application/json"))];
     for (name, value) in headers {
         let value = HeaderValue::from_str(value).map_err(|e| SceneError::Answer(e.to_string()))?;

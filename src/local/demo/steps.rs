@@ -109,7 +109,10 @@ pub async fn suite_passes(scene: &mut Scene) -> Result<RunId, SceneError> {
     scene.step("The same suite against a sound provider of another make");
     let run = run_suite(scene, "sound/claude-sonnet-4-5").await?;
     let checks = scene.store.checks(run.id).await?.len();
-    scene.tell(&format!("{checks} checks: schema {}, tokenizer {}, round_trip {}", run.kinds[0], run.kinds[1], run.kinds[2]));
+    scene.tell(&format!(
+        "{checks} checks: schema {}, tokenizer {}, round_trip {}",
+        run.kinds[0], run.kinds[1], run.kinds[2]
+    ));
     scene.expect(run.verdict == "passed", "all three kinds passed");
     let granted = grant(scene, run.id).await?;
     scene.tell(&format!("permit {} until {}", granted.body["id"], granted.body["expires_at"]));
@@ -134,7 +137,8 @@ pub async fn failover_allowed(scene: &mut Scene, cast: &Cast, job: JobId, run: R
 }
 
 async fn run_suite(scene: &Scene, target: &str) -> Result<Run, SceneError> {
-    let started = scene.operate("/admin/v1/contract-runs", &json!({ "suite": "support-triage", "target": target })).await?;
+    let started =
+        scene.operate("/admin/v1/contract-runs", &json!({ "suite": "support-triage", "target": target })).await?;
     let id: RunId = started.body["id"]
         .as_str()
         .and_then(|id| id.parse().ok())
