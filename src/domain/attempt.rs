@@ -143,15 +143,16 @@ impl AttemptState {
         }
     }
 
-    /// The one word that says why, where there is one.
+    /// The one word that says why, where there is one. Who cleared an attempt stands beside it.
     pub fn reason(&self) -> Option<&str> {
         match self {
             AttemptState::Unknown { reason, .. } => Some(reason),
             AttemptState::Failed(failed) => Some(&failed.reason),
-            AttemptState::Released { .. } => Some("released"),
-            AttemptState::Cancelled { .. } => Some("cancelled"),
-            AttemptState::Superseded { .. } => Some("superseded"),
-            AttemptState::Started | AttemptState::Succeeded => None,
+            AttemptState::Released { .. }
+            | AttemptState::Cancelled { .. }
+            | AttemptState::Superseded { .. }
+            | AttemptState::Started
+            | AttemptState::Succeeded => None,
         }
     }
 }

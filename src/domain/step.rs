@@ -31,6 +31,8 @@ pub struct Situation<'a> {
     pub permits: &'a [Permit],
     /// The digest that the route's suite has now; `None` where the suite cannot be read or is not named.
     pub suite_digest: Option<&'a str>,
+    /// Targets whose wire format cannot carry this request, and what of it.
+    pub unable: &'a HashMap<Target, String>,
     /// Targets that are to be left alone, and until when.
     pub cooling: &'a HashMap<Target, Timestamp>,
     pub now: Timestamp,
@@ -186,6 +188,9 @@ fn next_target(s: &Situation<'_>, round: i32) -> Pick {
             continue;
         }
         let Some(Ok(candidate)) = candidate_for(s, &target.target) else { continue };
+        if s.unable.contains_key(&target.target) {
+            continue;
+        }
         match s.cooling.get(&target.target) {
             None => return Pick::Now(candidate),
             Some(until) if *until <= s.now => return Pick::Now(candidate),
@@ -255,41 +260,56 @@ fn last_failure<'a>(s: &'a Situation<'_>) -> Option<&'a Failed> {
 /// The error with a line for each attempt and for each fallback that may not be tried.
 fn error(s: &Situation<'_>, code: JobErrorCode, last: Option<&Failed>) -> JobError {
     let mut details: Vec<String> = s.snapshot.attempts.iter().map(describe).collect();
-    let mut unpermitted = false;
-    for target in &s.route.targets {
-        if s.snapshot.attempts.iter().any(|a| a.target == target.target) {
+    let (unpermitted, others) = not_tried(s);
+    let words = last.and_then(|f| f.message.as_deref()).filter(|m| !m.is_empty());
+    let mut message = words.map_or_else(|| headline(code).to_owned(), |words| format!("{}: {words}", headline(code)));
+    // Clients show the message and little else: what is missing for a failover belongs in it.
+    if code == JobErrorCode::AllTargetsFailed {
+        for line in &unpermitted {
+            message.push_str("; ");
+            message.push_str(line);
+        }
+    }
+    let has_unpermitted = !unpermitted.is_empty();
+    details.extend(unpermitted.into_iter().chain(others));
+    JobError {
+        code,
+        message,
+        status: last.and_then(client_status),
+        provider_code: last.and_then(|f| f.code.clone()),
+        provider_type: last.and_then(|f| f.kind.clone()),
+        param: last.and_then(|f| f.param.clone()),
+        retry_after_ms: soonest(s, last),
+        unpermitted: has_unpermitted,
+        details,
+    }
+}
+
+/// The targets that no attempt went to: those without a valid permit, and those that cannot or should not serve now.
+fn not_tried(s: &Situation<'_>) -> (Vec<String>, Vec<String>) {
+    let (mut unpermitted, mut others) = (Vec::new(), Vec::new());
+    for target in s.route.targets.iter().map(|t| &t.target) {
+        if s.snapshot.attempts.iter().any(|a| a.target == *target) {
             continue;
         }
-        match (candidate_for(s, &target.target), s.cooling.get(&target.target)) {
-            (Some(Err(flaw)), _) => {
-                unpermitted = true;
-                details.push(format!("{} was not tried: {flaw}", target.target));
-            }
-            (_, Some(until)) => {
-                details.push(format!("{} was not tried: it is being left alone until {until}", target.target))
-            }
+        match (candidate_for(s, target), s.unable.get(target), s.cooling.get(target)) {
+            (Some(Err(flaw)), _, _) => unpermitted.push(format!("{target} was not tried: {flaw}")),
+            (_, Some(why), _) => others.push(format!("{target} was not tried: it cannot carry {why}")),
+            (_, _, Some(until)) => others.push(format!("{target} was not tried: it is being left alone until {until}")),
             _ => {}
         }
     }
-    let message = match code {
+    (unpermitted, others)
+}
+
+fn headline(code: JobErrorCode) -> &'static str {
+    match code {
         JobErrorCode::RequestRefused => "the provider refused this request",
         JobErrorCode::ContentPolicy => "the provider's content policy refused this request",
         JobErrorCode::ContextLengthExceeded => "the prompt does not fit the window of any target that may be tried",
         JobErrorCode::AllTargetsFailed => "every target that may be tried has failed; the same key continues this job",
         JobErrorCode::MaxAttempts => "the job used up all its attempts (max_attempts)",
         JobErrorCode::JobDeadline => "the job's deadline has passed (job_deadline)",
-    };
-    let words = last.and_then(|f| f.message.as_deref()).filter(|m| !m.is_empty());
-    JobError {
-        code,
-        message: words.map_or_else(|| message.to_owned(), |words| format!("{message}: {words}")),
-        status: last.and_then(client_status),
-        provider_code: last.and_then(|f| f.code.clone()),
-        provider_type: last.and_then(|f| f.kind.clone()),
-        param: last.and_then(|f| f.param.clone()),
-        retry_after_ms: soonest(s, last),
-        unpermitted,
-        details,
     }
 }
 
@@ -317,12 +337,8 @@ fn soonest(s: &Situation<'_>, last: Option<&Failed>) -> Option<u64> {
 
 fn describe(attempt: &Attempt) -> String {
     let state = attempt.state.as_str();
-    match attempt.state.reason() {
-        Some(reason) if reason != state => {
-            format!("attempt {} at {}: {state} ({reason})", attempt.ordinal, attempt.target)
-        }
-        Some(_) | None => format!("attempt {} at {}: {state}", attempt.ordinal, attempt.target),
-    }
+    let why = attempt.state.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("attempt {} at {}: {state}{why}", attempt.ordinal, attempt.target)
 }
 
 #[cfg(test)]

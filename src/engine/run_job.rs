@@ -4,16 +4,17 @@
 //! guards in the statements. After anything unexpected it reads again and decides again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use providers::canonical::Request;
 use providers::failure::{Failure, Proof};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::call::{CallEvent, Clocks, News, Teller, call};
 use super::progress::Progress;
+use super::registry::{Command, Entry};
 use super::settle::Settled;
 use super::{Engine, Phase, tasks};
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
@@ -28,94 +29,6 @@ use crate::store::jobs::FirstAttempt;
 /// Between two looks at a job that another process, or an operator, may move.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(1);
-
-/// The jobs that have a task in this process.
-#[derive(Debug, Default)]
-pub struct Registry {
-    jobs: Mutex<HashMap<JobId, Seat>>,
-}
-
-#[derive(Debug)]
-struct Seat {
-    progress: watch::Sender<Progress>,
-    commands: mpsc::UnboundedSender<Command>,
-}
-
-/// What a task is told from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
-    /// Somebody asked for the job again after its round was over.
-    FreshCall,
-    /// Something about the job has changed in the database.
-    Look,
-}
-
-/// The task's own end of its seat.
-#[derive(Debug)]
-pub struct Entry {
-    progress: watch::Sender<Progress>,
-    commands: mpsc::UnboundedReceiver<Command>,
-}
-
-impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Seat>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A seat for a job that has none.
-    pub fn enter(&self, id: JobId) -> (Entry, watch::Receiver<Progress>) {
-        seat(&mut self.lock(), id)
-    }
-
-    /// Joins the job's task, or makes a seat for one. A fresh call wakes a task whose round is over.
-    pub fn join(
-        &self,
-        id: JobId,
-        fresh_call: bool,
-    ) -> Result<watch::Receiver<Progress>, (Entry, watch::Receiver<Progress>)> {
-        let mut jobs = self.lock();
-        let Some(there) = jobs.get(&id) else { return Err(seat(&mut jobs, id)) };
-        let receiver = there.progress.subscribe();
-        if fresh_call && matches!(*there.progress.borrow(), Progress::RoundOver(_)) {
-            there.progress.send_replace(Progress::Running);
-            if there.commands.send(Command::FreshCall).is_err() {
-                return Err(seat(&mut jobs, id));
-            }
-        }
-        Ok(receiver)
-    }
-
-    /// Tells the job's task, if there is one, to look at the database.
-    pub fn nudge(&self, id: JobId) -> bool {
-        self.lock().get(&id).is_some_and(|seat| seat.commands.send(Command::Look).is_ok())
-    }
-
-    pub fn forget(&self, id: JobId) {
-        self.lock().remove(&id);
-    }
-
-    /// The task leaves, unless a command has come in meanwhile, or somebody waits for more than its last word.
-    fn retire(&self, id: JobId, entry: &mut Entry) -> Result<(), Option<Command>> {
-        let mut jobs = self.lock();
-        if let Ok(command) = entry.commands.try_recv() {
-            return Err(Some(command));
-        }
-        let last_word = matches!(*entry.progress.borrow(), Progress::RoundOver(_));
-        if !last_word && entry.progress.receiver_count() > 0 {
-            return Err(None);
-        }
-        jobs.remove(&id);
-        Ok(())
-    }
-}
-
-fn seat(jobs: &mut HashMap<JobId, Seat>, id: JobId) -> (Entry, watch::Receiver<Progress>) {
-    let progress = watch::Sender::new(Progress::Running);
-    let receiver = progress.subscribe();
-    let (commands, commands_in) = mpsc::unbounded_channel();
-    jobs.insert(id, Seat { progress: progress.clone(), commands });
-    (Entry { progress, commands: commands_in }, receiver)
-}
 
 /// One job's task.
 #[derive(Debug)]
@@ -254,7 +167,11 @@ impl Runner {
         };
         let fresh_call = std::mem::take(&mut self.fresh_call);
         let fallbacks = route.targets.len() > 1 && !snapshot.job.state.is_terminal();
+        let mut unable = HashMap::new();
         let (permits, digest) = if fallbacks {
+            if self.load_request().await {
+                unable = self.unable(&route);
+            }
             let read = || self.engine.store().permits(Some(&route.name));
             let permits = self.engine.persist("read the permits", read).await?.ok()?;
             (permits, self.engine.suite_digest(&route).await)
@@ -267,11 +184,20 @@ impl Runner {
             route: &route,
             permits: &permits,
             suite_digest: digest.as_deref(),
+            unable: &unable,
             cooling: &cooling,
             now: snapshot.read_at,
             jitter: rand::random::<f64>(),
             fresh_call,
         }))
+    }
+
+    /// The targets whose wire format cannot carry this request.
+    fn unable(&self, route: &Route) -> HashMap<Target, String> {
+        let Some(request) = &self.request else { return HashMap::new() };
+        let upstreams = self.engine.upstreams();
+        let judge = |target: &Target| Some((target.clone(), upstreams.can_carry(target, request).err()?.to_string()));
+        route.targets.iter().filter_map(|t| judge(&t.target)).collect()
     }
 
     /// Circuits run on this process's clock, decisions on the database's: only differences are carried over.

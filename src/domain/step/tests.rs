@@ -118,6 +118,7 @@ struct World {
     permits: Vec<Permit>,
     attempts: Vec<Attempt>,
     state: JobState,
+    unable: HashMap<Target, String>,
     cooling: HashMap<Target, Timestamp>,
     suite_digest: Option<&'static str>,
     now: Timestamp,
@@ -131,6 +132,7 @@ impl World {
             permits: Vec::new(),
             attempts,
             state: JobState::Queued,
+            unable: HashMap::new(),
             cooling: HashMap::new(),
             suite_digest: Some(DIGEST),
             now: at(1),
@@ -171,6 +173,7 @@ impl World {
             route: &self.route,
             permits: &self.permits,
             suite_digest: self.suite_digest,
+            unable: &self.unable,
             cooling: &self.cooling,
             now: self.now,
             jitter: 0.0,
@@ -388,6 +391,17 @@ fn every_flaw_of_a_permit_is_named_and_closes_the_fallback() {
         assert!(told.contains(wanted), "{words}: {told}");
         assert!(error.unpermitted);
     }
+}
+
+#[test]
+fn a_target_that_cannot_carry_the_request_is_not_tried_and_the_error_says_why() {
+    let first = attempt(1, 1, "a", rejected(Rejection::Setup));
+    let mut world = World::new(&["a", "b", "c"], vec![first]).permit("b").permit("c");
+    world.unable.insert(target("b").target, "logprobs: it has none".to_owned());
+    assert_eq!(next_of(&world), "c@1+0");
+    world.permits.truncate(1);
+    let NextStep::RoundOver(error) = world.next() else { panic!("b was tried") };
+    assert!(error.details.contains(&"b/m was not tried: it cannot carry logprobs: it has none".to_owned()));
 }
 
 #[test]
