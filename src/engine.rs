@@ -72,6 +72,8 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("this gateway is shutting down")]
     Draining,
+    #[error("the gateway's own task ended without an outcome")]
+    Fault,
     #[error("the provider `{provider}` cannot be called: {why}")]
     Upstream { provider: String, why: String },
 }

@@ -20,12 +20,18 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use providers::adapter::Secret;
+use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 /// The oldest Postgres that the statements were tested on.
 const OLDEST_SERVER: i32 = 150_000;
 /// How long a call waits for a free connection before the database counts as away.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one statement may take before the database counts as away. Also told to the server, so that a statement
+/// given up here does not run on there.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection idle for longer is asked whether it still lives before it is used.
+const PING_AFTER: Duration = Duration::from_millis(250);
 /// Tries of a statement that met a passing fault, and the pause before each further one.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(25);
@@ -76,12 +82,23 @@ impl From<sqlx::Error> for StoreError {
 impl Store {
     /// Opens a pool and refuses a server that is too old, read-only or careless with commits.
     pub async fn connect(url: &Secret, max_connections: u32) -> Result<Store, StoreError> {
-        let options = PgConnectOptions::from_str(url.expose())?.application_name("interlock");
+        let options = PgConnectOptions::from_str(url.expose())?
+            .application_name("interlock")
+            .options([("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string())]);
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .min_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .max_lifetime(Duration::from_secs(30 * 60))
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for > PING_AFTER {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .connect_with(options)
             .await?;
         let store = Store { pool };
@@ -113,7 +130,11 @@ impl Store {
 
     /// Brings the schema up to date. Safe when many processes do it at once: the first takes a lock.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        Ok(sqlx::migrate!("./migrations").run(&self.pool).await?)
+        // Waiting for that lock, and a migration itself, may take longer than a statement of the request path may.
+        let mut connection = self.pool.acquire().await?.detach();
+        sqlx::query("/* migrate */ SET statement_timeout = 0").execute(&mut connection).await?;
+        sqlx::migrate!("./migrations").run(&mut connection).await?;
+        Ok(connection.close().await?)
     }
 
     /// Whether the schema is the one that this binary was built for.
@@ -154,8 +175,13 @@ where
 {
     let mut tries = 1;
     loop {
-        match statement().await {
+        let answered = tokio::time::timeout(STATEMENT_TIMEOUT, statement()).await;
+        match answered.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))) {
             Ok(value) => return Ok(value),
+            // Waited long enough: a database that says nothing is away.
+            Err(sqlx::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+                return Err(StoreError::Unavailable(sqlx::Error::Io(error)));
+            }
             Err(error) if tries < TRIES && passes(&error) => {
                 tokio::time::sleep(PAUSE * tries).await;
                 tries += 1;
@@ -183,7 +209,7 @@ fn is_unavailable(error: &sqlx::Error) -> bool {
         )
 }
 
-/// Connection faults, shutdowns, and a server that turned read-only under a failover.
+/// Connection faults, shutdowns, a full disk, a statement timed out, a server that turned read-only under a failover.
 fn is_outage(code: &str) -> bool {
-    code.starts_with("08") || matches!(code, "57P01" | "57P02" | "57P03" | "25006" | "53300" | "57014")
+    code.starts_with("08") || code.starts_with("53") || matches!(code, "57P01" | "57P02" | "57P03" | "25006" | "57014")
 }

@@ -17,6 +17,9 @@ use crate::domain::route::{Evidence, KeyPolicy, OnUnknown, Route, RouteTarget, T
 /// Below the keep-alive of the servers met so far, so that a connection is seldom found dead on reuse.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Postgres keeps no value of 1 GiB or more, and the body is kept whole.
+const LARGEST_BODY: usize = 512 << 20;
+
 /// Collects problems instead of stopping at the first.
 #[derive(Default)]
 struct Checker {
@@ -61,8 +64,8 @@ impl Checker {
             operator_listen: self.address("server.operator_listen", raw.operator_listen.as_deref(), 8081),
             operator_token: self.secret("server.operator_token", raw.operator_token.as_deref()),
             drain: self.duration("server.drain", raw.drain.as_deref(), "30s"),
-            max_connections: self.positive("server.max_connections", raw.max_connections, 1024),
-            body_limit: self.positive("server.body_limit", raw.body_limit, 8 << 20),
+            max_connections: self.positive("server.max_connections", raw.max_connections, 1024, 1_000_000),
+            body_limit: self.positive("server.body_limit", raw.body_limit, 8 << 20, LARGEST_BODY),
             header_timeout: self.duration("server.header_timeout", raw.header_timeout.as_deref(), "10s"),
             body_timeout: self.duration("server.body_timeout", raw.body_timeout.as_deref(), "30s"),
         }
@@ -83,6 +86,8 @@ impl Checker {
         let max_connections = raw.max_connections.unwrap_or(16);
         if max_connections < 2 {
             self.problem("database.max_connections", "must be at least 2, so that the lease can be renewed under load");
+        } else if max_connections > 10_000 {
+            self.problem("database.max_connections", "must be at most 10000; room for each is set aside at the start");
         }
         Database { url, data_dir: PathBuf::from(raw.data_dir.as_deref().unwrap_or("interlock-data")), max_connections }
     }
@@ -151,7 +156,7 @@ impl Checker {
             tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
         }
         self.choice(&setting("stream"), raw.stream.as_deref(), &[("live", ()), ("settled", ())]);
-        let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10) as u32;
+        let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
         let route = Route {
             name: name.to_owned(),
             contract: raw.contract.clone(),
@@ -291,9 +296,11 @@ impl Checker {
         text.map(|text| self.duration(setting, Some(text), "1s"))
     }
 
-    fn positive(&mut self, setting: &str, value: Option<usize>, default: usize) -> usize {
-        if value == Some(0) {
-            self.problem(setting, "must be at least 1");
+    fn positive(&mut self, setting: &str, value: Option<usize>, default: usize, most: usize) -> usize {
+        match value {
+            Some(0) => self.problem(setting, "must be at least 1"),
+            Some(n) if n > most => self.problem(setting, format!("must be at most {most}")),
+            Some(_) | None => {}
         }
         value.unwrap_or(default)
     }

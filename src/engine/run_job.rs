@@ -306,6 +306,9 @@ impl Runner {
             Err(StoreError::LostRace) => tokio::time::sleep(self.next_look()).await,
             Err(error) => {
                 tracing::warn!(job = %self.job, %error, "the attempt could not be started");
+                if let StoreError::Unavailable(_) = error {
+                    self.engine.disown(new.key);
+                }
                 tokio::time::sleep(LAST_LOOK).await;
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use providers::canonical::Request;
+use providers::failure::{Failure, Proof};
 use providers::json::{Json, Object};
 use providers::openai::request::InvalidRequest;
 use tokio::sync::watch;
@@ -12,13 +13,15 @@ use tokio::time::Instant;
 
 use super::progress::Progress;
 use super::run_job::Runner;
-use super::{Engine, EngineError, Phase};
+use super::{Engine, EngineError, Phase, tasks};
 use crate::domain::Timestamp;
 use crate::domain::fingerprint::VERSION;
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
 use crate::domain::job::{Delivery, KeyOrigin, Snapshot};
 use crate::domain::key::IdempotencyKey;
 use crate::domain::route::{Candidate, Route};
+use crate::store::StoreError;
+use crate::store::attempts::AttemptKey;
 use crate::store::jobs::{Admitted, FirstAttempt, NewJob};
 
 /// The operation that every job here is: chat completions in OpenAI's dialect.
@@ -103,8 +106,14 @@ impl Ticket {
 
 impl Engine {
     /// Admits the job and runs it, or attaches to the one that has the key (R1, R2). Two commits a job at most: this
-    /// one and the finish.
+    /// one and the finish. A client that hangs up meanwhile cancels nothing: an admitted job always gets its task.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted, EngineError> {
+        let engine = self.clone();
+        let submitted = tasks::to_the_end(async move { engine.admit(submission).await }).await;
+        submitted.unwrap_or(Err(EngineError::Fault))
+    }
+
+    async fn admit(&self, submission: Submission) -> Result<Submitted, EngineError> {
         if self.phase() != Phase::Serving {
             return Err(EngineError::Draining);
         }
@@ -152,9 +161,24 @@ impl Engine {
             }
             Err(error) => {
                 self.inner.registry.forget(id);
+                if let (StoreError::Unavailable(_), Some(first)) = (&error, first) {
+                    self.disown(AttemptKey { owner, job: id, id: first.id });
+                }
                 Err(error.into())
             }
         }
+    }
+
+    /// A start whose commit was not acknowledged may stand in the database, and nothing was sent under it: as soon as
+    /// the database answers it is written down as not sent, so that it does not block.
+    pub(super) fn disown(&self, key: AttemptKey) {
+        let engine = self.clone();
+        tasks::spawn(async move {
+            let why = "the start was not acknowledged by the database, so nothing was sent";
+            let failure = Failure::new(Proof::NotSent, "not_acknowledged", why);
+            let written = engine.persist("disown the attempt", || engine.store().fail_attempt(key, &failure)).await;
+            tracing::warn!(job = %key.job, attempt = %key.id, stood = matches!(written, Some(Ok(()))), "start disowned");
+        });
     }
 
     /// The primary's attempt, where it may start at once.

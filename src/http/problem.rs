@@ -89,7 +89,7 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Draining => Problem::Draining,
-            EngineError::Upstream { .. } => {
+            EngineError::Upstream { .. } | EngineError::Fault => {
                 tracing::error!(%error, "answered 500");
                 Problem::Internal
             }
