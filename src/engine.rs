@@ -12,11 +12,13 @@ pub mod call;
 pub mod certify;
 pub mod circuits;
 pub mod lease;
+pub mod mirror;
 pub mod progress;
 pub mod registry;
 pub mod rescue;
 pub mod run_job;
 pub mod settle;
+pub mod stream_log;
 pub mod submit;
 pub mod tasks;
 pub mod upstreams;
@@ -31,6 +33,7 @@ use crate::domain::ids::JobId;
 use crate::domain::route::Target;
 use crate::engine::circuits::Circuits;
 use crate::engine::lease::Lease;
+use crate::engine::mirror::Streams;
 use crate::engine::registry::Registry;
 use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
@@ -50,6 +53,8 @@ pub(crate) struct Inner {
     pub upstreams: Upstreams,
     pub circuits: Circuits,
     pub registry: Registry,
+    /// The streams that run here and may be followed elsewhere.
+    pub streams: Streams,
     pub lease: Lease,
     pub tasks: Tasks,
     pub metrics: Arc<Metrics>,
@@ -89,6 +94,7 @@ impl Engine {
             upstreams,
             circuits: Circuits::default(),
             registry: Registry::default(),
+            streams: Streams::default(),
             lease,
             tasks: Tasks::default(),
             metrics: Arc::new(Metrics::default()),
@@ -97,6 +103,7 @@ impl Engine {
         let engine = Engine { inner };
         engine.spawn_heartbeat();
         engine.spawn_rescue();
+        engine.spawn_stream_writer();
         Ok(engine)
     }
 

@@ -8,12 +8,14 @@ mod auth;
 mod body;
 mod chat;
 mod contracts;
+mod events;
 mod headers;
 mod health;
 mod jobs;
 mod models;
 pub mod problem;
 pub mod serve;
+mod stream;
 pub mod view;
 
 use axum::Router;
@@ -35,6 +37,7 @@ pub fn application(engine: Engine) -> Router {
         .route("/v1/jobs", post(jobs::create).get(jobs::list))
         .route("/v1/jobs/{id}", get(jobs::show))
         .route("/v1/jobs/{id}/result", get(jobs::result))
+        .route("/v1/jobs/{id}/events", get(events::follow))
         .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -14,6 +14,7 @@ pub mod operators;
 pub mod permits;
 pub mod retention;
 mod rows;
+pub mod streams;
 
 use std::future::Future;
 use std::str::FromStr;

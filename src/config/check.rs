@@ -12,7 +12,7 @@ use providers::transport::{Endpoint, Transport};
 use sha2::{Digest, Sha256};
 
 use super::{Config, Database, Problem, Provider, Server, environment, raw};
-use crate::domain::route::{Evidence, KeyPolicy, OnUnknown, Route, RouteTarget, Target};
+use crate::domain::route::{Evidence, KeyPolicy, OnUnknown, Route, RouteTarget, StreamDelivery, Target};
 
 /// Below the keep-alive of the servers met so far, so that a connection is seldom found dead on reuse.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -155,7 +155,6 @@ impl Checker {
         if raw.targets.len() > 1 && raw.contract.is_none() {
             tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
         }
-        self.choice(&setting("stream"), raw.stream.as_deref(), &[("live", ()), ("settled", ())]);
         let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
         let route = Route {
             name: name.to_owned(),
@@ -170,6 +169,11 @@ impl Checker {
                 &setting("on_unknown"),
                 raw.on_unknown.as_deref(),
                 &[("hold", OnUnknown::Hold), ("fail_over", OnUnknown::FailOver)],
+            ),
+            stream: self.choice(
+                &setting("stream"),
+                raw.stream.as_deref(),
+                &[("live", StreamDelivery::Live), ("settled", StreamDelivery::Settled)],
             ),
             idempotency: self.choice(
                 &setting("idempotency"),

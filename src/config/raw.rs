@@ -80,9 +80,9 @@ pub struct Route {
     pub targets: Vec<String>,
     /// Default `30s`.
     pub attempt_timeout: Option<String>,
-    /// Until the first content. Default: `attempt_timeout` alone rules a whole answer.
+    /// Until the first content. Default: `20s` for a stream; a whole answer has `attempt_timeout` alone.
     pub first_byte_timeout: Option<String>,
-    /// Between two pieces of content. Default: `attempt_timeout` alone rules a whole answer.
+    /// Between two pieces of content. Default: `15s` for a stream; a whole answer has `attempt_timeout` alone.
     pub idle_timeout: Option<String>,
     /// Default `10m`.
     pub settle_timeout: Option<String>,
@@ -90,7 +90,7 @@ pub struct Route {
     pub retries: Option<u32>,
     /// `hold` (default) or `fail_over`.
     pub on_unknown: Option<String>,
-    /// `live` (default) or `settled`: how a stream is delivered.
+    /// `live` (default): a stream's bytes go out as they come. `settled`: once the attempt has won.
     pub stream: Option<String>,
     /// `required` (default) or `generate`.
     pub idempotency: Option<String>,

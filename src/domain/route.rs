@@ -39,15 +39,16 @@ pub struct Route {
     pub targets: Vec<RouteTarget>,
     /// From the start to: unknown.
     pub attempt_timeout: Duration,
-    /// Until the first content of the answer; unset: `attempt_timeout` alone rules.
+    /// Until the first content of the answer; unset: 20 s for a stream, `attempt_timeout` alone for a whole answer.
     pub first_byte_timeout: Option<Duration>,
-    /// Between two pieces of the answer; unset: `attempt_timeout` alone rules.
+    /// Between two pieces of content; unset: 15 s for a stream, `attempt_timeout` alone for a whole answer.
     pub idle_timeout: Option<Duration>,
     /// How long a late answer is still listened for.
     pub settle_timeout: Duration,
     /// Further tries of the same target within a round, after a failure that allows them.
     pub retries: u32,
     pub on_unknown: OnUnknown,
+    pub stream: StreamDelivery,
     pub idempotency: KeyPolicy,
     /// Attempts of a job in all.
     pub max_attempts: u32,
@@ -74,6 +75,15 @@ pub enum OnUnknown {
     Hold,
     /// The work is declared free of side effects: release, and try the next permitted target.
     FailOver,
+}
+
+/// When a stream's bytes go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamDelivery {
+    /// As they come; after the first content there is no failover.
+    Live,
+    /// Once the attempt has won: a cut stream can fail over unseen.
+    Settled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

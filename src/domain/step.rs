@@ -335,7 +335,8 @@ fn soonest(s: &Situation<'_>, last: Option<&Failed>) -> Option<u64> {
     by_provider.into_iter().chain(by_circuit).max()
 }
 
-fn describe(attempt: &Attempt) -> String {
+/// One attempt in a line, for errors.
+pub fn describe(attempt: &Attempt) -> String {
     let state = attempt.state.as_str();
     let why = attempt.state.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("attempt {} at {}: {state}{why}", attempt.ordinal, attempt.target)

@@ -3,6 +3,9 @@
 //! The clocks make an attempt *unknown*, they never end the call: the answer may still come, and is then the outcome.
 //! Only `settle_timeout` ends the listening.
 
+mod stream;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,10 +16,15 @@ use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::stream_log::StreamLog;
 use super::tasks::CallGuard;
 use super::upstreams::Upstream;
 use crate::domain::route::{Route, Target};
 use crate::store::attempts::AttemptKey;
+
+/// A stream's clocks where its route sets none.
+const FIRST_CONTENT: Duration = Duration::from_secs(20);
+const BETWEEN_CONTENTS: Duration = Duration::from_secs(15);
 
 /// What a call tells the task of its job.
 #[derive(Debug)]
@@ -33,9 +41,18 @@ pub enum News {
         reason: &'static str,
         after: Duration,
     },
-    Ended(Result<Answer, Failure>),
+    /// The first content of a stream has come; more follows in the log.
+    Content(Arc<StreamLog>),
+    Ended(Result<Outcome, Failure>),
     /// `settle_timeout` is over; nobody listens any more.
     GaveUp,
+}
+
+/// A complete, valid answer, and the stream that it came in.
+#[derive(Debug)]
+pub struct Outcome {
+    pub answer: Answer,
+    pub stream: Option<Arc<StreamLog>>,
 }
 
 /// Tells the job's task, and if the call's own task should die without a word, tells that too.
@@ -53,7 +70,7 @@ impl Teller {
     }
 
     fn tell(&mut self, news: News) {
-        self.ended |= !matches!(news, News::Silent { .. });
+        self.ended |= !matches!(news, News::Silent { .. } | News::Content(_));
         // The job's task outlives its calls; if it does not, the sweep finds the attempt.
         let _ = self.events.send(CallEvent { key: self.key, target: self.target.clone(), news });
     }
@@ -82,11 +99,12 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    pub fn start(route: &Route, started: Instant) -> Self {
+    pub fn start(route: &Route, streams: bool, started: Instant) -> Self {
+        let of_stream = |default| streams.then_some(default);
         Clocks {
             total: started + route.attempt_timeout,
-            first_byte: route.first_byte_timeout.map(|d| started + d),
-            idle: route.idle_timeout,
+            first_byte: route.first_byte_timeout.or(of_stream(FIRST_CONTENT)).map(|d| started + d),
+            idle: route.idle_timeout.or(of_stream(BETWEEN_CONTENTS)),
             settle: started + route.attempt_timeout.max(route.settle_timeout),
             started,
             last_content: None,
@@ -140,12 +158,15 @@ impl Call {
         upstream: &Upstream,
         request: &Request,
         wire: UpstreamRequest,
-    ) -> Option<Result<Answer, Failure>> {
+    ) -> Option<Result<Outcome, Failure>> {
         let mut response = match self.attend(upstream.transport.send(wire)).await? {
             Ok(response) => response,
             Err(failure) => return Some(Err(failure)),
         };
         let head = response.head.clone();
+        if request.stream && head.status.is_success() {
+            return self.exchange_stream(upstream, request, response).await;
+        }
         let mut whole = BytesMut::new();
         loop {
             match self.attend(response.chunk()).await? {
@@ -164,7 +185,8 @@ impl Call {
         if let Err(failure) = response.check_whole(&whole) {
             return Some(Err(failure));
         }
-        Some(read(upstream, request, &head, whole.freeze()))
+        let answer = read(upstream, request, &head, whole.freeze());
+        Some(answer.map(|answer| Outcome { answer, stream: None }))
     }
 
     /// Awaits `work` past every clock but the last; each that runs out is told once.

@@ -1,16 +1,21 @@
 //! What those who wait for a job are told.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::domain::Timestamp;
 use crate::domain::ids::AttemptId;
 use crate::domain::job::JobError;
+use crate::engine::stream_log::StreamLog;
 
 /// The newest word on a running job.
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// Somebody works on it.
     Running,
+    /// Content has begun to arrive, and is to be seen as it comes.
+    Streaming(Arc<StreamLog>),
     /// Its open attempt's outcome is not known, and nothing may be tried until it is cleared.
     Unknown {
         attempt: AttemptId,
@@ -32,5 +37,22 @@ pub struct Delivered {
     pub provider: String,
     pub attempts: usize,
     pub content_type: String,
+    /// The whole answer.
     pub body: Bytes,
+    /// The same answer as it was streamed; `None` where it came whole.
+    pub stream: Option<Streamed>,
+}
+
+/// A stream as delivered: the chunks as JSON texts, a line each, and the usage chunk apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Streamed {
+    pub lines: Bytes,
+    pub usage: Option<Bytes>,
+}
+
+impl Streamed {
+    /// The chunks one by one, without a copy.
+    pub fn chunks(&self) -> impl Iterator<Item = Bytes> + '_ {
+        self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| self.lines.slice_ref(line))
+    }
 }

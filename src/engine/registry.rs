@@ -57,8 +57,11 @@ impl Registry {
         let mut jobs = self.lock();
         let Some(there) = jobs.get(&id) else { return Err(seat(&mut jobs, id)) };
         let receiver = there.progress.subscribe();
-        if fresh_call && matches!(*there.progress.borrow(), Progress::RoundOver(_)) {
-            there.progress.send_replace(Progress::Running);
+        let paused = matches!(*there.progress.borrow(), Progress::RoundOver(_) | Progress::Unknown { .. });
+        if fresh_call && paused {
+            if matches!(*there.progress.borrow(), Progress::RoundOver(_)) {
+                there.progress.send_replace(Progress::Running);
+            }
             if there.commands.send(Command::FreshCall).is_err() {
                 return Err(seat(&mut jobs, id));
             }

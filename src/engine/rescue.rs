@@ -82,6 +82,7 @@ impl Engine {
     async fn clean_up(&self) -> Result<(), StoreError> {
         self.store().settle_leftovers(GRACE).await?;
         self.store().end_lost_runs().await?;
+        self.store().clean_streams().await?;
         while self.store().erase_payloads(self.config().retention).await? > 0 {
             tokio::task::yield_now().await;
         }

@@ -15,12 +15,14 @@ use tokio::time::Instant;
 use super::call::{CallEvent, Clocks, News, Teller, call};
 use super::progress::Progress;
 use super::registry::{Command, Entry};
+use super::mirror::Mirror;
 use super::settle::Settled;
+use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
 use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
-use crate::domain::route::{Candidate, Route, Target};
-use crate::domain::step::{NextStep, Situation, next_step};
+use crate::domain::route::{Candidate, Route, StreamDelivery, Target};
+use crate::domain::step::{NextStep, Situation, describe, next_step};
 use crate::domain::{Timestamp, backoff};
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, NewAttempt};
@@ -46,6 +48,11 @@ pub struct Runner {
     /// Calls of this task that have not ended.
     in_flight: HashSet<AttemptId>,
     fresh_call: bool,
+    /// The attempt that this task started last.
+    open: Option<AttemptId>,
+    /// The stream that those who wait have been shown.
+    shown: Option<Arc<StreamLog>>,
+    mirror: Option<Mirror>,
     /// Attempts of the job that this task knows of.
     attempts: usize,
     looks: u32,
@@ -114,6 +121,9 @@ impl Runner {
             events_in,
             in_flight: HashSet::new(),
             fresh_call,
+            open: None,
+            shown: None,
+            mirror: None,
             attempts: 0,
             looks: 0,
         }
@@ -146,7 +156,7 @@ impl Runner {
     /// Whether this task has nothing more to decide.
     fn is_over(&self) -> bool {
         match *self.entry.progress.borrow() {
-            Progress::Running | Progress::Unknown { .. } | Progress::RoundOver(_) => false,
+            Progress::Running | Progress::Streaming(_) | Progress::Unknown { .. } | Progress::RoundOver(_) => false,
             Progress::Succeeded(_) | Progress::Failed(_) | Progress::Cancelled | Progress::Interrupted => true,
         }
     }
@@ -228,6 +238,13 @@ impl Runner {
     }
 
     async fn obey(&mut self, snapshot: &Snapshot, step: NextStep) -> Then {
+        // Once content has reached a client, this call has no second answer: its stream ends with an error, and the
+        // client's next call goes on with the job.
+        let step = match step {
+            NextStep::Start { .. } if self.has_delivered() => NextStep::RoundOver(self.broken_stream(snapshot)),
+            NextStep::Release { attempt } if self.has_delivered() => NextStep::Wait { attempt },
+            step => step,
+        };
         match step {
             NextStep::Finished => self.publish_end(snapshot).await,
             NextStep::Wait { attempt } => return self.wait(snapshot, attempt).await,
@@ -251,14 +268,69 @@ impl Runner {
         let unknown = snapshot.unknown_attempt();
         match unknown {
             Some(open) => self.publish(Progress::Unknown { attempt: open.id, since: snapshot.job.updated_at }),
-            None => self.publish(Progress::Running),
+            None => match self.showing(attempt) {
+                Some(log) => self.publish(Progress::Streaming(log)),
+                None => self.publish(Progress::Running),
+            },
         }
         // Nobody waits and nothing of ours is out: whoever comes next reads the database.
         if self.in_flight.is_empty() && self.entry.progress.receiver_count() == 0 {
             return self.leave();
         }
-        let look = if ours && unknown.is_none() { None } else { Some(self.next_look()) };
-        self.pause(look).await
+        if ours && unknown.is_none() {
+            return self.pause(None).await;
+        }
+        if !ours && unknown.is_none() {
+            self.mirror(attempt).await;
+        }
+        let look = self.next_look();
+        self.pause(Some(look)).await
+    }
+
+    /// The log that those who stream are shown, if it is this attempt's.
+    fn showing(&self, attempt: AttemptId) -> Option<Arc<StreamLog>> {
+        self.shown.clone().filter(|log| log.attempt == attempt)
+    }
+
+    /// Another process streams this attempt: what it has written down goes into a log of ours.
+    async fn mirror(&mut self, attempt: AttemptId) {
+        let wanted = self.entry.progress.receiver_count() > 0;
+        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
+        if !wanted || !live {
+            return;
+        }
+        let mirror = self.mirror.get_or_insert_with(|| Mirror::new(AttemptKey { owner: self.owner, job: self.job, id: attempt }));
+        if mirror.key.id != attempt {
+            *mirror = Mirror::new(AttemptKey { id: attempt, ..mirror.key });
+        }
+        match mirror.fetch(&self.engine).await {
+            Ok(0) => {}
+            Ok(_) => {
+                self.looks = 0;
+                self.shown = Some(mirror.log());
+                self.publish(Progress::Streaming(mirror.log()));
+            }
+            Err(error) => tracing::debug!(job = %self.job, %error, "the stream could not be followed"),
+        }
+    }
+
+    /// Whether somebody was shown content of a stream that has not become the job's answer.
+    fn has_delivered(&self) -> bool {
+        self.shown.is_some() && self.entry.progress.receiver_count() > 0
+    }
+
+    fn broken_stream(&self, snapshot: &Snapshot) -> JobError {
+        JobError {
+            code: JobErrorCode::AllTargetsFailed,
+            message: "the stream broke off after content was delivered; the same key starts the answer anew".to_owned(),
+            status: None,
+            provider_code: None,
+            provider_type: None,
+            param: None,
+            retry_after_ms: None,
+            unpermitted: false,
+            details: snapshot.attempts.iter().map(describe).collect(),
+        }
     }
 
     async fn release(&mut self, attempt: AttemptId) {
@@ -321,6 +393,7 @@ impl Runner {
         let target = candidate.target().clone();
         let teller = Teller::new(self.key(id), target.clone(), self.events_in.clone());
         self.in_flight.insert(id);
+        self.open = Some(id);
         self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
         self.engine.inner.circuits.begin(&target, self.engine.clock(), route.attempt_timeout);
         let refuse = |failure: Failure| {
@@ -339,7 +412,7 @@ impl Runner {
             return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
         }
         tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
-        let clocks = Clocks::start(route, Instant::now());
+        let clocks = Clocks::start(route, request.stream, Instant::now());
         let guard = self.engine.inner.tasks.begin_call();
         tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard));
     }
@@ -378,7 +451,10 @@ impl Runner {
         match self.engine.inner.registry.retire(self.job, &mut self.entry) {
             Ok(()) => Then::Left,
             Err(command) => {
-                self.fresh_call |= command == Some(Command::FreshCall);
+                if command == Some(Command::FreshCall) {
+                    self.fresh_call = true;
+                    self.shown = None;
+                }
                 Then::Decide
             }
         }
@@ -387,7 +463,12 @@ impl Runner {
     async fn publish_end(&mut self, snapshot: &Snapshot) {
         let progress = match snapshot.job.state {
             JobState::Succeeded { .. } => match self.engine.delivered(snapshot).await {
-                Some(delivered) => Progress::Succeeded(delivered),
+                Some(delivered) => {
+                    if let Some(mirror) = self.mirror.take() {
+                        mirror.complete(&delivered);
+                    }
+                    Progress::Succeeded(delivered)
+                }
                 None => Progress::Interrupted,
             },
             JobState::Cancelled => Progress::Cancelled,
@@ -398,11 +479,27 @@ impl Runner {
     }
 
     async fn on_event(&mut self, event: CallEvent) {
-        if !matches!(event.news, News::Silent { .. }) {
-            self.in_flight.remove(&event.key.id);
+        match &event.news {
+            News::Content(log) => return self.on_content(event.key, log),
+            News::Silent { .. } => {}
+            News::Ended(_) | News::GaveUp => {
+                self.in_flight.remove(&event.key.id);
+                self.engine.inner.streams.close(event.key);
+            }
         }
         if let Settled::Won(delivered) = self.engine.settle(event, self.attempts).await {
             self.publish(Progress::Succeeded(delivered));
+        }
+    }
+
+    /// A stream's first content. Shown only if nothing is shown yet, and only of the attempt that is open: a released
+    /// one that comes late may still win, but its stream is nobody's.
+    fn on_content(&mut self, key: AttemptKey, log: &Arc<StreamLog>) {
+        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
+        if live && self.open == Some(key.id) && matches!(*self.entry.progress.borrow(), Progress::Running) {
+            self.shown = Some(Arc::clone(log));
+            self.engine.inner.streams.open(key, log);
+            self.publish(Progress::Streaming(Arc::clone(log)));
         }
     }
 
@@ -448,7 +545,11 @@ impl Runner {
             biased;
             Some(event) = self.events.recv() => Woken::Event(event),
             Some(command) = self.entry.commands.recv() => {
-                self.fresh_call |= command == Command::FreshCall;
+                if command == Command::FreshCall {
+                    // Whoever was shown a broken stream has been told; the newcomer has seen nothing.
+                    self.fresh_call = true;
+                    self.shown = None;
+                }
                 self.looks = 0;
                 Woken::Look
             }

@@ -6,18 +6,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use providers::canonical::Answer;
 use providers::failure::{Failure, Proof};
 
-use super::call::{CallEvent, News};
-use super::progress::Delivered;
+use super::call::{CallEvent, News, Outcome};
+use super::progress::{Delivered, Streamed};
 use super::{Engine, Phase};
 use crate::domain::job::Snapshot;
 use crate::domain::route::Target;
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, Completed, Completion};
 
-/// Every adapter renders JSON here; streams come in their own issue.
+/// Every adapter renders JSON; a stream is delivered as an event stream, but its whole is this too.
 const CONTENT_TYPE: &str = "application/json";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
@@ -44,7 +43,8 @@ impl Engine {
                 let _ = self.persist("stop listening", stop).await;
                 Settled::Written
             }
-            News::Ended(Ok(answer)) => self.settle_answer(key, target, answer, attempts).await,
+            News::Content(_) => Settled::Written,
+            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts).await,
             News::Ended(Err(failure)) => {
                 self.settle_failure(key, &target, failure).await;
                 Settled::Written
@@ -52,10 +52,18 @@ impl Engine {
         }
     }
 
-    async fn settle_answer(&self, key: AttemptKey, target: Target, answer: Answer, attempts: usize) -> Settled {
+    async fn settle_answer(&self, key: AttemptKey, target: Target, outcome: Outcome, attempts: usize) -> Settled {
         self.inner.circuits.succeeded(&target);
+        let Outcome { answer, stream } = outcome;
         let usage = answer.reply.usage;
-        let completion = Completion { key, content_type: CONTENT_TYPE.to_owned(), body: answer.body, usage };
+        let streamed = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
+        let completion = Completion {
+            key,
+            content_type: CONTENT_TYPE.to_owned(),
+            body: answer.body,
+            stream: streamed.as_ref().map(|s| (s.lines.clone(), s.usage.clone())),
+            usage,
+        };
         let complete = || self.store().complete(&completion);
         match self.persist("complete the job", complete).await {
             Some(Ok(Completed::Won)) => {
@@ -65,7 +73,7 @@ impl Engine {
                     let release = || self.store().release_losers(key.owner, key.job);
                     let _ = self.persist("release the losers", release).await;
                 }
-                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body))
+                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body, streamed))
             }
             Some(Ok(Completed::Lost { winner })) => {
                 self.count(&target, "lost");
@@ -140,12 +148,22 @@ impl Engine {
         let job = &snapshot.job;
         let stored = self.persist("read the result", || self.store().job_result(job.owner, job.id)).await?.ok()??;
         let key = AttemptKey { owner: job.owner, job: job.id, id: winner.id };
-        Some(delivered(key, winner.target.clone(), snapshot.attempts.len(), &stored.content_type, stored.body))
+        let stream = stored.stream.map(|(lines, usage)| Streamed { lines, usage });
+        let attempts = snapshot.attempts.len();
+        Some(delivered(key, winner.target.clone(), attempts, &stored.content_type, stored.body, stream))
     }
 }
 
-fn delivered(key: AttemptKey, target: Target, attempts: usize, content_type: &str, body: Bytes) -> Delivered {
-    Delivered { attempt: key.id, provider: target.provider, attempts, content_type: content_type.to_owned(), body }
+fn delivered(
+    key: AttemptKey,
+    target: Target,
+    attempts: usize,
+    content_type: &str,
+    body: Bytes,
+    stream: Option<Streamed>,
+) -> Delivered {
+    let content_type = content_type.to_owned();
+    Delivered { attempt: key.id, provider: target.provider, attempts, content_type, body, stream }
 }
 
 /// Zero rows: it was settled by somebody else. Anything else is worth waking up for.

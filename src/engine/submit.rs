@@ -73,11 +73,40 @@ impl Ticket {
     /// Waits for an outcome, at most until `until`. An unknown outcome ends the wait at once, unless it was unknown
     /// when the caller came: then the caller has come for exactly this, and waits for it as long as one attempt may run.
     pub async fn wait(&mut self, until: Option<Instant>) -> Progress {
+        self.wait_as(until, false).await
+    }
+
+    /// Like [`Ticket::wait`], and ends also when a stream's content has begun to arrive.
+    pub async fn wait_for_stream(&mut self, until: Option<Instant>) -> Progress {
+        self.wait_as(until, true).await
+    }
+
+    /// Ends when the stream that is being shown has come to trouble: its outcome is not known, or the job is over
+    /// without it. Never ends while it goes on.
+    pub async fn trouble(&mut self) {
+        loop {
+            match *self.progress.borrow_and_update() {
+                Progress::Running | Progress::Streaming(_) | Progress::Succeeded(_) => {}
+                Progress::Unknown { .. }
+                | Progress::RoundOver(_)
+                | Progress::Failed(_)
+                | Progress::Cancelled
+                | Progress::Interrupted => return,
+            }
+            if self.progress.changed().await.is_err() {
+                // The job's task is gone, and with it the log's writer: the follower sees the end by itself.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn wait_as(&mut self, until: Option<Instant>, streams: bool) -> Progress {
         let patience = Instant::now() + self.patience;
         loop {
             let now = self.progress.borrow_and_update().clone();
             let wait_until = match now {
-                Progress::Running => until,
+                Progress::Streaming(_) if streams => return now,
+                Progress::Running | Progress::Streaming(_) => until,
                 Progress::Unknown { attempt, .. } if self.known_unknown == Some(attempt) => {
                     Some(until.map_or(patience, |until| until.min(patience)))
                 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::auth::Caller;
 use super::problem::{Problem, Shape};
-use super::{body, headers, view};
+use super::{body, headers, stream, view};
 use crate::domain::fingerprint::fingerprint;
 use crate::domain::ids::OwnerId;
 use crate::domain::job::{Delivery, JobState, Snapshot};
@@ -37,6 +37,7 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
     let print = fingerprint(&format!("POST {CHAT_COMPLETIONS}"), &object);
     let (route, request) = understand(engine, object)?;
     let key = required_key(key, caller, &route)?;
+    let form = Form::asked(&request);
     let delivery = if prefer.respond_async { Delivery::Async } else { Delivery::Sync };
     let submission = Submission {
         owner: caller.owner,
@@ -52,9 +53,9 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
     let until = prefer.wait.map(|wait| Instant::now() + wait);
     match engine.submit(submission).await? {
         Submitted::New(ticket) | Submitted::Attached(ticket) => {
-            answer_when_done(engine, caller.owner, ticket, until).await
+            answer_when_done(engine, caller.owner, ticket, until, form).await
         }
-        Submitted::Finished(snapshot) => replay(engine, &snapshot).await,
+        Submitted::Finished(snapshot) => replay(engine, &snapshot, form).await,
         Submitted::Conflict { job } => Err(Problem::KeyConflict { job }),
     }
 }
@@ -68,13 +69,6 @@ pub fn understand(engine: &Engine, object: Object) -> Result<(Arc<Route>, Reques
     })?;
     let route = engine.config().routes.get(&request.model).cloned();
     let route = route.ok_or_else(|| Problem::RouteUnknown { model: clean(&request.model) })?;
-    if request.stream {
-        return Err(Problem::Invalid {
-            param: Some("stream".to_owned()),
-            code: "stream_not_supported",
-            message: "this gateway does not stream yet: leave `stream` out or send false".to_owned(),
-        });
-    }
     engine.upstreams().check(&route, &request).map_err(|unsupported| Problem::Invalid {
         message: format!("the route's primary cannot carry `{}`: {}", unsupported.param, unsupported.why),
         param: Some(unsupported.param),
@@ -101,21 +95,28 @@ async fn answer_when_done(
     owner: OwnerId,
     mut ticket: Ticket,
     until: Option<Instant>,
+    form: Form,
 ) -> Result<Response, Problem> {
     let job = ticket.job;
-    let mut response = match ticket.wait(until).await {
-        Progress::Succeeded(delivered) => success(delivered),
-        Progress::Running => still_running(engine, owner, &ticket).await?,
+    let key = ticket.idempotency_key.clone();
+    let progress = match form {
+        Form::Whole => ticket.wait(until).await,
+        Form::Stream { .. } => ticket.wait_for_stream(until).await,
+    };
+    let mut response = match progress {
+        Progress::Succeeded(delivered) => success(&delivered, form)?,
+        Progress::Streaming(log) if form != Form::Whole => stream::live(&log, ticket, form == INCLUDE_USAGE),
+        Progress::Running | Progress::Streaming(_) => still_running(engine, owner, &ticket).await?,
         Progress::Unknown { attempt, since } => {
             Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }.answer(Shape::OpenAi)
         }
         Progress::RoundOver(error) => Problem::RoundOver { job, error }.answer(Shape::OpenAi),
         Progress::Failed(error) => Problem::JobFailed { job, error }.answer(Shape::OpenAi),
         Progress::Cancelled => Problem::JobCancelled { job }.answer(Shape::OpenAi),
-        Progress::Interrupted => interrupted(engine, owner, &ticket).await?,
+        Progress::Interrupted => interrupted(engine, owner, &ticket, form).await?,
     };
     headers::job(response.headers_mut(), job);
-    headers::idempotency_key(response.headers_mut(), &ticket.idempotency_key);
+    headers::idempotency_key(response.headers_mut(), &key);
     Ok(response)
 }
 
@@ -128,11 +129,11 @@ async fn still_running(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Resu
 }
 
 /// This process waits no longer; the database may know more.
-async fn interrupted(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Result<Response, Problem> {
+async fn interrupted(engine: &Engine, owner: OwnerId, ticket: &Ticket, form: Form) -> Result<Response, Problem> {
     let job = ticket.job;
     let snapshot = engine.store().job(owner, job).await?.ok_or(Problem::NotFound)?;
     if snapshot.job.state.is_terminal() {
-        return replay(engine, &snapshot).await;
+        return replay(engine, &snapshot, form).await;
     }
     let problem = match snapshot.unknown_attempt() {
         Some(open) => {
@@ -145,11 +146,11 @@ async fn interrupted(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Result
 }
 
 /// A job that is over, answered again from what is stored.
-pub async fn replay(engine: &Engine, snapshot: &Snapshot) -> Result<Response, Problem> {
+pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: Form) -> Result<Response, Problem> {
     let job = snapshot.job.id;
     let mut response = match snapshot.job.state {
         JobState::Succeeded { .. } => match engine.delivered(snapshot).await {
-            Some(delivered) => success(delivered),
+            Some(delivered) => success(&delivered, form)?,
             None if snapshot.job.erased => return Err(Problem::ResultErased { job }),
             None => return Err(Problem::StoreUnavailable),
         },
@@ -166,11 +167,31 @@ pub async fn replay(engine: &Engine, snapshot: &Snapshot) -> Result<Response, Pr
     Ok(response)
 }
 
+/// How the caller wants the answer: delivery, not intent. A stored answer is given in either form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Whole,
+    Stream { include_usage: bool },
+}
+
+const INCLUDE_USAGE: Form = Form::Stream { include_usage: true };
+
+impl Form {
+    fn asked(request: &Request) -> Form {
+        if request.stream { Form::Stream { include_usage: request.include_usage } } else { Form::Whole }
+    }
+}
+
 /// The winner's bytes as they are stored.
-pub fn success(delivered: Delivered) -> Response {
-    let mut response = bytes_response(&delivered.content_type, delivered.body.clone());
-    headers::delivered(response.headers_mut(), &delivered);
-    response
+pub fn success(delivered: &Delivered, form: Form) -> Result<Response, Problem> {
+    match form {
+        Form::Stream { include_usage } => stream::stored(delivered, include_usage),
+        Form::Whole => {
+            let mut response = bytes_response(&delivered.content_type, delivered.body.clone());
+            headers::delivered(response.headers_mut(), delivered);
+            Ok(response)
+        }
+    }
 }
 
 fn bytes_response(content_type: &str, bytes: Bytes) -> Response {

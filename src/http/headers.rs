@@ -41,7 +41,13 @@ pub fn replayed(headers: &mut HeaderMap) {
 pub fn delivered(headers: &mut HeaderMap, answer: &Delivered) {
     attempt(headers, answer.attempt);
     put(headers, "x-interlock-attempts", &answer.attempts.to_string());
-    put(headers, "x-interlock-provider", &answer.provider);
+    provider(headers, &answer.provider);
+}
+
+pub fn provider(headers: &mut HeaderMap, name: &str) {
+    if !name.is_empty() {
+        put(headers, "x-interlock-provider", name);
+    }
 }
 
 pub fn rfc3339(at: Timestamp) -> String {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::auth::Caller;
-use super::chat::{replay, required_key, success, understand};
+use super::chat::{Form, replay, required_key, success, understand};
 use super::problem::{Problem, Shape};
 use super::{body, headers, view};
 use crate::domain::fingerprint::fingerprint;
@@ -187,13 +187,13 @@ pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path
         match state {
             JobState::Succeeded { .. } if !snapshot.job.erased => match engine.delivered(&snapshot).await {
                 Some(delivered) => {
-                    let mut response = success(delivered);
+                    let mut response = success(&delivered, Form::Whole)?;
                     headers::job(response.headers_mut(), snapshot.job.id);
                     Ok(response)
                 }
                 None => Err(Problem::StoreUnavailable),
             },
-            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => replay(&engine, &snapshot).await,
+            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => replay(&engine, &snapshot, Form::Whole).await,
             JobState::Queued | JobState::Running | JobState::Unknown => {
                 Err(Problem::ResultNotReady { job: snapshot.job.id, state: state.as_str() })
             }

@@ -48,6 +48,7 @@ pub enum Problem {
     JobCancelled { job: JobId },
     ResultNotReady { job: JobId, state: &'static str },
     ResultErased { job: JobId },
+    StreamBroken { job: JobId },
     NotUnknown { attempt: AttemptId, state: String },
     JobOver { job: JobId, state: &'static str },
     Refused { code: &'static str, message: String },
@@ -188,6 +189,11 @@ impl Problem {
             Problem::ResultNotReady { job, state } => {
                 line(409, "result_not_ready", format!("job {job} is {state}; GET /v1/jobs/{job}?wait=30s waits for it"))
             }
+            Problem::StreamBroken { job } => line(
+                502,
+                "stream_broken",
+                format!("another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer"),
+            ),
             Problem::ResultErased { job } => line(
                 410,
                 "result_erased",
@@ -242,6 +248,7 @@ impl Problem {
             | Problem::JobCancelled { job }
             | Problem::ResultNotReady { job, .. }
             | Problem::ResultErased { job }
+            | Problem::StreamBroken { job }
             | Problem::JobOver { job, .. }
             | Problem::Interrupted { job } => Some(*job),
             _ => None,
@@ -272,14 +279,23 @@ impl Problem {
         }
     }
 
+    /// The body alone, as an event stream carries it.
+    pub fn text(&self, shape: Shape) -> String {
+        let line = self.line();
+        match shape {
+            Shape::OpenAi => self.openai(&line).to_string(),
+            Shape::Problem => self.problem(&line).to_string(),
+        }
+    }
+
     /// The answer, in the shape that the route's clients read.
     pub fn answer(&self, shape: Shape) -> Response {
-        let line = self.line();
-        let (content_type, body) = match shape {
-            Shape::OpenAi => ("application/json", self.openai(&line)),
-            Shape::Problem => ("application/problem+json", self.problem(&line)),
+        let status = self.line().status;
+        let content_type = match shape {
+            Shape::OpenAi => "application/json",
+            Shape::Problem => "application/problem+json",
         };
-        let mut response = (line.status, [(header::CONTENT_TYPE, content_type)], body.to_string()).into_response();
+        let mut response = (status, [(header::CONTENT_TYPE, content_type)], self.text(shape)).into_response();
         let out = response.headers_mut();
         if let Some(seconds) = self.retry_after() {
             out.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

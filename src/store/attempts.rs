@@ -44,6 +44,8 @@ pub struct Completion {
     pub key: AttemptKey,
     pub content_type: String,
     pub body: Bytes,
+    /// The chunks as delivered, a line each, and the usage chunk; `None` where the answer came whole.
+    pub stream: Option<(Bytes, Option<Bytes>)>,
     pub usage: Option<Usage>,
 }
 
@@ -122,7 +124,8 @@ WITH job AS (
     FROM attempt WHERE jobs.owner_id = attempt.owner_id AND jobs.id = attempt.job_id AND jobs.completed_by IS NULL
     RETURNING jobs.owner_id, jobs.id
 ), result AS (
-    INSERT INTO job_results (owner_id, job_id, attempt_id, content_type, body) SELECT owner_id, id, $3, $7, $8 FROM won
+    INSERT INTO job_results (owner_id, job_id, attempt_id, content_type, body, stream, stream_usage)
+    SELECT owner_id, id, $3, $7, $8, $9, $10 FROM won
 ), losers AS (
     UPDATE attempts a SET state = 'released', cleared_by = 'winner:' || $3 FROM won
     WHERE a.owner_id = won.owner_id AND a.job_id = won.id AND a.id <> $3 AND a.state IN ('started', 'unknown')
@@ -276,6 +279,8 @@ impl Store {
                 .bind(tokens(completion.usage.map(|u| u.cached_input_tokens)))
                 .bind(&completion.content_type)
                 .bind(&completion.body[..])
+                .bind(completion.stream.as_ref().map(|(lines, _)| &lines[..]))
+                .bind(completion.stream.as_ref().and_then(|(_, usage)| usage.as_deref()))
                 .fetch_one(&self.pool)
         })
         .await?;

@@ -95,7 +95,7 @@ SELECT owner_id, id FROM jobs WHERE resume_at <= now() ORDER BY resume_at LIMIT 
 
 const JOB_REQUEST: &str = "/* job_request */ SELECT body FROM job_requests WHERE owner_id = $1 AND job_id = $2";
 const JOB_RESULT: &str = "/* job_result */
-SELECT attempt_id, content_type, body FROM job_results WHERE owner_id = $1 AND job_id = $2";
+SELECT attempt_id, content_type, body, stream, stream_usage FROM job_results WHERE owner_id = $1 AND job_id = $2";
 
 /// A stored answer, byte for byte.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +103,8 @@ pub struct StoredResult {
     pub attempt: AttemptId,
     pub content_type: String,
     pub body: Bytes,
+    /// The chunks as delivered, a line each, and the usage chunk; `None` where the answer came whole.
+    pub stream: Option<(Bytes, Option<Bytes>)>,
 }
 
 impl Store {
@@ -185,6 +187,13 @@ impl Store {
             attempt: row.try_get("attempt_id")?,
             content_type: row.try_get("content_type")?,
             body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?),
+            stream: match row.try_get::<Option<Vec<u8>>, _>("stream")? {
+                Some(lines) => {
+                    let usage = row.try_get::<Option<Vec<u8>>, _>("stream_usage")?;
+                    Some((Bytes::from(lines), usage.map(Bytes::from)))
+                }
+                None => None,
+            },
         }))
     }
 

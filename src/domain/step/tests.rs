@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::ids::{InstanceId, JobId, OwnerId, PermitId, RunId};
 use crate::domain::job::{Delivery, Job, JobState, KeyOrigin};
 use crate::domain::permit::{PermitFacts, Revoked};
-use crate::domain::route::{Evidence, KeyPolicy};
+use crate::domain::route::{Evidence, KeyPolicy, StreamDelivery};
 
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
 const DIGEST: &str = "digest-1";
@@ -32,6 +32,7 @@ fn route(providers: &[&str]) -> Route {
         settle_timeout: Duration::from_secs(600),
         retries: 2,
         on_unknown: OnUnknown::Hold,
+        stream: StreamDelivery::Live,
         idempotency: KeyPolicy::Required,
         max_attempts: 10,
         job_deadline: Duration::from_secs(86_400),
