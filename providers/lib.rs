@@ -35,6 +35,8 @@ pub mod json;
 pub mod openai;
 pub mod refusal;
 pub mod retry_after;
+pub mod sse;
+mod stream;
 pub mod tokens;
 #[cfg(test)]
 mod totality;

@@ -155,7 +155,8 @@ impl Checker {
         if raw.targets.len() > 1 && raw.contract.is_none() {
             tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
         }
-        let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
+        let max_attempts =
+            self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
         let route = Route {
             name: name.to_owned(),
             contract: raw.contract.clone(),

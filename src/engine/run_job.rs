@@ -3,6 +3,8 @@
 //! The task is the only one in this process that decides for its job; tasks of other processes are held off by the
 //! guards in the statements. After anything unexpected it reads again and decides again.
 
+mod streaming;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +15,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::call::{CallEvent, Clocks, News, Teller, call};
+use super::mirror::Mirror;
 use super::progress::Progress;
 use super::registry::{Command, Entry};
-use super::mirror::Mirror;
 use super::settle::Settled;
 use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
 use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
-use crate::domain::route::{Candidate, Route, StreamDelivery, Target};
-use crate::domain::step::{NextStep, Situation, describe, next_step};
+use crate::domain::route::{Candidate, Route, Target};
+use crate::domain::step::{NextStep, Situation, next_step};
 use crate::domain::{Timestamp, backoff};
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, NewAttempt};
@@ -287,52 +289,6 @@ impl Runner {
         self.pause(Some(look)).await
     }
 
-    /// The log that those who stream are shown, if it is this attempt's.
-    fn showing(&self, attempt: AttemptId) -> Option<Arc<StreamLog>> {
-        self.shown.clone().filter(|log| log.attempt == attempt)
-    }
-
-    /// Another process streams this attempt: what it has written down goes into a log of ours.
-    async fn mirror(&mut self, attempt: AttemptId) {
-        let wanted = self.entry.progress.receiver_count() > 0;
-        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
-        if !wanted || !live {
-            return;
-        }
-        let mirror = self.mirror.get_or_insert_with(|| Mirror::new(AttemptKey { owner: self.owner, job: self.job, id: attempt }));
-        if mirror.key.id != attempt {
-            *mirror = Mirror::new(AttemptKey { id: attempt, ..mirror.key });
-        }
-        match mirror.fetch(&self.engine).await {
-            Ok(0) => {}
-            Ok(_) => {
-                self.looks = 0;
-                self.shown = Some(mirror.log());
-                self.publish(Progress::Streaming(mirror.log()));
-            }
-            Err(error) => tracing::debug!(job = %self.job, %error, "the stream could not be followed"),
-        }
-    }
-
-    /// Whether somebody was shown content of a stream that has not become the job's answer.
-    fn has_delivered(&self) -> bool {
-        self.shown.is_some() && self.entry.progress.receiver_count() > 0
-    }
-
-    fn broken_stream(&self, snapshot: &Snapshot) -> JobError {
-        JobError {
-            code: JobErrorCode::AllTargetsFailed,
-            message: "the stream broke off after content was delivered; the same key starts the answer anew".to_owned(),
-            status: None,
-            provider_code: None,
-            provider_type: None,
-            param: None,
-            retry_after_ms: None,
-            unpermitted: false,
-            details: snapshot.attempts.iter().map(describe).collect(),
-        }
-    }
-
     async fn release(&mut self, attempt: AttemptId) {
         let key = self.key(attempt);
         let release = || self.engine.store().release_attempt_by_policy(key, &self.route_name);
@@ -489,17 +445,6 @@ impl Runner {
         }
         if let Settled::Won(delivered) = self.engine.settle(event, self.attempts).await {
             self.publish(Progress::Succeeded(delivered));
-        }
-    }
-
-    /// A stream's first content. Shown only if nothing is shown yet, and only of the attempt that is open: a released
-    /// one that comes late may still win, but its stream is nobody's.
-    fn on_content(&mut self, key: AttemptKey, log: &Arc<StreamLog>) {
-        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
-        if live && self.open == Some(key.id) && matches!(*self.entry.progress.borrow(), Progress::Running) {
-            self.shown = Some(Arc::clone(log));
-            self.engine.inner.streams.open(key, log);
-            self.publish(Progress::Streaming(Arc::clone(log)));
         }
     }
 

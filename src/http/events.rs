@@ -34,12 +34,18 @@ const QUEUE: usize = 32;
 /// Between two looks at a job on which nobody works here.
 const LOOK: Duration = Duration::from_millis(300);
 
-pub async fn follow(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>, headers_in: HeaderMap) -> Response {
+pub async fn follow(
+    State(engine): State<Engine>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers_in: HeaderMap,
+) -> Response {
     let opened = async {
         let id = id_of(&id)?;
         engine.store().job(caller.owner, id).await?.ok_or(Problem::NotFound)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let events = Events { engine, owner: caller.owner, job: id, seen: Position::read(&headers_in), sender, told: None };
+        let events =
+            Events { engine, owner: caller.owner, job: id, seen: Position::read(&headers_in), sender, told: None };
         tasks::spawn(events.run());
         let body = stream::unfold(receiver, |mut receiver| async move {
             let event: Bytes = receiver.recv().await?;

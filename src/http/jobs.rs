@@ -193,7 +193,9 @@ pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path
                 }
                 None => Err(Problem::StoreUnavailable),
             },
-            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => replay(&engine, &snapshot, Form::Whole).await,
+            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => {
+                replay(&engine, &snapshot, Form::Whole).await
+            }
             JobState::Queued | JobState::Running | JobState::Unknown => {
                 Err(Problem::ResultNotReady { job: snapshot.job.id, state: state.as_str() })
             }

@@ -192,7 +192,9 @@ impl Problem {
             Problem::StreamBroken { job } => line(
                 502,
                 "stream_broken",
-                format!("another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer"),
+                format!(
+                    "another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer"
+                ),
             ),
             Problem::ResultErased { job } => line(
                 410,

@@ -56,7 +56,9 @@ impl Live {
         }
         let job = ticket.job;
         let end = match ticket.wait(None).await {
-            Progress::Succeeded(delivered) if delivered.attempt == follower.attempt() => ending(&delivered, include_usage),
+            Progress::Succeeded(delivered) if delivered.attempt == follower.attempt() => {
+                ending(&delivered, include_usage)
+            }
             // Another attempt has won: a second answer is never glued to the first.
             Progress::Succeeded(_) => error_frame(&Problem::StreamBroken { job }),
             Progress::Unknown { attempt, since } => {

@@ -22,7 +22,8 @@ const READ: &str = "/* chunks_since */
 SELECT data FROM stream_chunks WHERE owner_id = $1 AND job_id = $2 AND attempt_id = $3 AND seq >= $4 ORDER BY seq";
 
 const CLEAN_CHUNKS: &str = "/* clean_chunks */ DELETE FROM stream_chunks WHERE written_at < now() - interval '30 min'";
-const CLEAN_FOLLOWERS: &str = "/* clean_followers */ DELETE FROM stream_followers WHERE until < now() - interval '1 min'";
+const CLEAN_FOLLOWERS: &str =
+    "/* clean_followers */ DELETE FROM stream_followers WHERE until < now() - interval '1 min'";
 
 impl Store {
     /// Somebody follows this job's stream from another process, for the next ten seconds.
@@ -50,7 +51,8 @@ impl Store {
     /// The chunks written down from position `from` on.
     pub async fn chunks_since(&self, key: AttemptKey, from: usize) -> Result<Vec<Bytes>, StoreError> {
         let from = i32::try_from(from).unwrap_or(i32::MAX);
-        let read = || sqlx::query_scalar(READ).bind(key.owner).bind(key.job).bind(key.id).bind(from).fetch_all(&self.pool);
+        let read =
+            || sqlx::query_scalar(READ).bind(key.owner).bind(key.job).bind(key.id).bind(from).fetch_all(&self.pool);
         let data: Vec<Vec<u8>> = retrying(read).await?;
         Ok(data.into_iter().map(Bytes::from).collect())
     }

@@ -1,0 +1,75 @@
+//! What the job's task does about streams: which one is shown to those who follow, and what a broken one forbids.
+
+use std::sync::Arc;
+
+use super::Runner;
+use crate::domain::ids::AttemptId;
+use crate::domain::job::{JobError, JobErrorCode, Snapshot};
+use crate::domain::route::StreamDelivery;
+use crate::domain::step::describe;
+use crate::engine::mirror::Mirror;
+use crate::engine::progress::Progress;
+use crate::engine::stream_log::StreamLog;
+use crate::store::attempts::AttemptKey;
+
+impl Runner {
+    /// The log that those who stream are shown, if it is this attempt's.
+    pub(super) fn showing(&self, attempt: AttemptId) -> Option<Arc<StreamLog>> {
+        self.shown.clone().filter(|log| log.attempt == attempt)
+    }
+
+    /// Another process streams this attempt: what it has written down goes into a log of ours.
+    pub(super) async fn mirror(&mut self, attempt: AttemptId) {
+        let wanted = self.entry.progress.receiver_count() > 0;
+        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
+        if !wanted || !live {
+            return;
+        }
+        let mirror = self
+            .mirror
+            .get_or_insert_with(|| Mirror::new(AttemptKey { owner: self.owner, job: self.job, id: attempt }));
+        if mirror.key.id != attempt {
+            *mirror = Mirror::new(AttemptKey { id: attempt, ..mirror.key });
+        }
+        match mirror.fetch(&self.engine).await {
+            Ok(0) => {}
+            Ok(_) => {
+                let log = mirror.log();
+                self.looks = 0;
+                self.shown = Some(Arc::clone(&log));
+                self.publish(Progress::Streaming(log));
+            }
+            Err(error) => tracing::debug!(job = %self.job, %error, "the stream could not be followed"),
+        }
+    }
+
+    /// Whether somebody was shown content of a stream that has not become the job's answer.
+    pub(super) fn has_delivered(&self) -> bool {
+        self.shown.is_some() && self.entry.progress.receiver_count() > 0
+    }
+
+    pub(super) fn broken_stream(&self, snapshot: &Snapshot) -> JobError {
+        JobError {
+            code: JobErrorCode::AllTargetsFailed,
+            message: "the stream broke off after content was delivered; the same key starts the answer anew".to_owned(),
+            status: None,
+            provider_code: None,
+            provider_type: None,
+            param: None,
+            retry_after_ms: None,
+            unpermitted: false,
+            details: snapshot.attempts.iter().map(describe).collect(),
+        }
+    }
+
+    /// A stream's first content. Shown only if nothing is shown yet, and only of the attempt that is open: a released
+    /// one that comes late may still win, but its stream is nobody's.
+    pub(super) fn on_content(&mut self, key: AttemptKey, log: &Arc<StreamLog>) {
+        let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
+        if live && self.open == Some(key.id) && matches!(*self.entry.progress.borrow(), Progress::Running) {
+            self.shown = Some(Arc::clone(log));
+            self.engine.inner.streams.open(key, log);
+            self.publish(Progress::Streaming(Arc::clone(log)));
+        }
+    }
+}
