@@ -3,6 +3,7 @@
 //! The task is the only one in this process that decides for its job; tasks of other processes are held off by the
 //! guards in the statements. After anything unexpected it reads again and decides again.
 
+mod start;
 mod streaming;
 
 use std::collections::{HashMap, HashSet};
@@ -10,11 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::canonical::Request;
-use providers::failure::{Failure, Proof};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use super::call::{CallEvent, Clocks, News, Teller, call};
+use super::call::{CallEvent, News};
 use super::mirror::Mirror;
 use super::progress::Progress;
 use super::registry::{Command, Entry};
@@ -23,11 +22,10 @@ use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
 use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
-use crate::domain::route::{Candidate, Route, Target};
+use crate::domain::route::{Route, Target};
 use crate::domain::step::{NextStep, Situation, next_step};
 use crate::domain::{Timestamp, backoff};
-use crate::store::StoreError;
-use crate::store::attempts::{AttemptKey, NewAttempt};
+use crate::store::attempts::AttemptKey;
 use crate::store::jobs::FirstAttempt;
 
 /// Between two looks at a job that another process, or an operator, may move.
@@ -297,82 +295,6 @@ impl Runner {
         }
     }
 
-    /// Commits the start, then calls. Somebody else's start, or a stale decision, is no error: read again.
-    async fn start(&mut self, snapshot: &Snapshot, candidate: Candidate, round: i32, at: Timestamp) -> Then {
-        self.publish(Progress::Running);
-        let pause = Duration::try_from(at - snapshot.read_at).unwrap_or_default();
-        if !pause.is_zero() {
-            match self.sleep(Some(pause)).await {
-                Woken::Event(event) => {
-                    self.on_event(event).await;
-                    return Then::Decide;
-                }
-                Woken::Look => return Then::Decide,
-                Woken::Over => {}
-                Woken::Stopped => return Then::Stop,
-            }
-        }
-        if !self.engine.may_start() || !self.load_request().await {
-            return Then::Stop;
-        }
-        let Some(route) = self.route.clone() else { return Then::Decide };
-        let id = AttemptId::fresh();
-        let new = NewAttempt {
-            key: self.key(id),
-            ordinal: snapshot.attempts.len() as i32 + 1,
-            round,
-            candidate,
-            instance: self.engine.inner.lease.id(),
-            timeout: route.attempt_timeout,
-            settle: route.settle_timeout.max(route.attempt_timeout),
-        };
-        match self.engine.store().start_attempt(&new).await {
-            Ok(()) => {
-                self.attempts = snapshot.attempts.len() + 1;
-                self.begin(id, &new.candidate);
-            }
-            Err(StoreError::LostRace) => tokio::time::sleep(self.next_look()).await,
-            Err(error) => {
-                tracing::warn!(job = %self.job, %error, "the attempt could not be started");
-                if let StoreError::Unavailable(_) = error {
-                    self.engine.disown(new.key);
-                }
-                tokio::time::sleep(LAST_LOOK).await;
-            }
-        }
-        Then::Decide
-    }
-
-    /// Makes the call of an attempt whose start is committed (R3).
-    fn begin(&mut self, id: AttemptId, candidate: &Candidate) {
-        let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
-        let target = candidate.target().clone();
-        let teller = Teller::new(self.key(id), target.clone(), self.events_in.clone());
-        self.in_flight.insert(id);
-        self.open = Some(id);
-        self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
-        self.engine.inner.circuits.begin(&target, self.engine.clock(), route.attempt_timeout);
-        let refuse = |failure: Failure| {
-            let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
-            let _ = self.events_in.send(event);
-        };
-        let Some(upstream) = self.engine.upstreams().get(&target.provider).cloned() else {
-            return refuse(Failure::new(Proof::NotSent, "provider_gone", "the settings do not define this provider"));
-        };
-        let wire = match upstream.for_attempt(request, &target.model, id) {
-            Ok(wire) => wire,
-            Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
-        };
-        // The last look before connecting: a process that slept through its lease must not send (R3, R6).
-        if !self.engine.inner.lease.holds() {
-            return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
-        }
-        tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
-        let clocks = Clocks::start(route, request.stream, Instant::now());
-        let guard = self.engine.inner.tasks.begin_call();
-        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard));
-    }
-
     async fn end_round(&mut self, snapshot: &Snapshot, error: JobError) -> Then {
         let asked = error.retry_after_ms.map(Duration::from_millis);
         let resume = match snapshot.job.delivery {
@@ -508,17 +430,6 @@ impl Runner {
         let doubled = FIRST_LOOK.saturating_mul(1 << self.looks.min(6)).min(LAST_LOOK);
         self.looks += 1;
         doubled.mul_f64(0.75 + 0.25 * rand::random::<f64>())
-    }
-
-    /// The client's request, read again where this task was not there when it came.
-    async fn load_request(&mut self) -> bool {
-        if self.request.is_none() {
-            let read = || self.engine.store().job_request(self.owner, self.job);
-            if let Some(Ok(Some(body))) = self.engine.persist("read the request", read).await {
-                self.request = self.engine.reread(&body);
-            }
-        }
-        self.request.is_some()
     }
 
     fn key(&self, id: AttemptId) -> AttemptKey {

@@ -1,0 +1,106 @@
+//! How the job's task starts an attempt: the commit first, then a last look at the lease, then the call (R3).
+
+use std::time::Duration;
+
+use providers::failure::{Failure, Proof};
+use tokio::time::Instant;
+
+use super::{LAST_LOOK, Runner, Then, Woken};
+use crate::domain::Timestamp;
+use crate::domain::ids::AttemptId;
+use crate::domain::job::Snapshot;
+use crate::domain::route::Candidate;
+use crate::engine::call::{CallEvent, Clocks, News, Teller, call};
+use crate::engine::progress::Progress;
+use crate::engine::tasks;
+use crate::store::StoreError;
+use crate::store::attempts::NewAttempt;
+
+impl Runner {
+    /// Commits the start, then calls. Somebody else's start, or a stale decision, is no error: read again.
+    pub(super) async fn start(&mut self, snapshot: &Snapshot, candidate: Candidate, round: i32, at: Timestamp) -> Then {
+        self.publish(Progress::Running);
+        let pause = Duration::try_from(at - snapshot.read_at).unwrap_or_default();
+        if !pause.is_zero() {
+            match self.sleep(Some(pause)).await {
+                Woken::Event(event) => {
+                    self.on_event(event).await;
+                    return Then::Decide;
+                }
+                Woken::Look => return Then::Decide,
+                Woken::Over => {}
+                Woken::Stopped => return Then::Stop,
+            }
+        }
+        if !self.engine.may_start() || !self.load_request().await {
+            return Then::Stop;
+        }
+        let Some(route) = self.route.clone() else { return Then::Decide };
+        let id = AttemptId::fresh();
+        let new = NewAttempt {
+            key: self.key(id),
+            ordinal: snapshot.attempts.len() as i32 + 1,
+            round,
+            candidate,
+            instance: self.engine.inner.lease.id(),
+            timeout: route.attempt_timeout,
+            settle: route.settle_timeout.max(route.attempt_timeout),
+        };
+        match self.engine.store().start_attempt(&new).await {
+            Ok(()) => {
+                self.attempts = snapshot.attempts.len() + 1;
+                self.begin(id, &new.candidate);
+            }
+            Err(StoreError::LostRace) => tokio::time::sleep(self.next_look()).await,
+            Err(error) => {
+                tracing::warn!(job = %self.job, %error, "the attempt could not be started");
+                if let StoreError::Unavailable(_) = error {
+                    self.engine.disown(new.key);
+                }
+                tokio::time::sleep(LAST_LOOK).await;
+            }
+        }
+        Then::Decide
+    }
+
+    /// Makes the call of an attempt whose start is committed (R3).
+    pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate) {
+        let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
+        let target = candidate.target().clone();
+        let teller = Teller::new(self.key(id), target.clone(), self.events_in.clone());
+        self.in_flight.insert(id);
+        self.open = Some(id);
+        self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
+        self.engine.inner.circuits.begin(&target, self.engine.clock(), route.attempt_timeout);
+        let refuse = |failure: Failure| {
+            let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
+            let _ = self.events_in.send(event);
+        };
+        let Some(upstream) = self.engine.upstreams().get(&target.provider).cloned() else {
+            return refuse(Failure::new(Proof::NotSent, "provider_gone", "the settings do not define this provider"));
+        };
+        let wire = match upstream.for_attempt(request, &target.model, id) {
+            Ok(wire) => wire,
+            Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
+        };
+        // The last look before connecting: a process that slept through its lease must not send (R3, R6).
+        if !self.engine.inner.lease.holds() {
+            return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
+        }
+        tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
+        let clocks = Clocks::start(route, request.stream, Instant::now());
+        let guard = self.engine.inner.tasks.begin_call();
+        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard));
+    }
+
+    /// The client's request, read again where this task was not there when it came.
+    pub(super) async fn load_request(&mut self) -> bool {
+        if self.request.is_none() {
+            let read = || self.engine.store().job_request(self.owner, self.job);
+            if let Some(Ok(Some(body))) = self.engine.persist("read the request", read).await {
+                self.request = self.engine.reread(&body);
+            }
+        }
+        self.request.is_some()
+    }
+}
