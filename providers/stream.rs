@@ -4,14 +4,18 @@
 //! A protocol adds a [`Protocol`]: it sees whole events and never bytes. A server that answers a stream request with
 //! one JSON body (some cannot stream, and errors come so) is read as a whole answer and cut into chunks afterwards.
 
+#[cfg(test)]
+pub(crate) mod sampling;
 mod whole;
 
 use http::header::CONTENT_TYPE;
 
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
 use crate::canonical::Answer;
+use crate::error_shapes::error_within_success;
 use crate::failure::{Failure, Proof};
-use crate::refusal;
+use crate::json::Json;
+use crate::refusal::{self, ErrorBody};
 use crate::sse::{Event, EventReader};
 
 pub(crate) use whole::ReadWhole;
@@ -83,6 +87,14 @@ pub(crate) fn garbled(status: http::StatusCode, why: impl AsRef<str>) -> Failure
 /// The stream ended, and the answer had not.
 pub(crate) fn cut(status: http::StatusCode, why: impl AsRef<str>) -> Failure {
     Failure { status: Some(status.as_u16()), ..Failure::new(Proof::Unknown, "stream_cut", why) }
+}
+
+/// An `event: error` says so whatever its data is.
+pub(crate) fn error_event(json: Option<&Json>, data: &str) -> ErrorBody {
+    match json {
+        Some(json) => error_within_success(json.get_some("error").unwrap_or(json)),
+        None => ErrorBody { message: data.to_owned(), ..ErrorBody::default() },
+    }
 }
 
 impl<P: Protocol> Decoder<P> {

@@ -26,7 +26,7 @@ use crate::json::{Json, Object};
 use crate::openai::reply;
 use crate::refusal::{self, ErrorBody};
 use crate::sse::Event;
-use crate::stream::{Protocol, ReadWhole, cut, garbled};
+use crate::stream::{Protocol, ReadWhole, cut, error_event, garbled};
 
 use assembly::Assembly;
 pub use rechunk::rechunk;
@@ -156,7 +156,10 @@ impl Chat {
     ) -> Result<(), Failure> {
         let choices = match members.remove("choices") {
             Some(Json::Array(choices)) => choices,
-            None | Some(Json::Null) => Vec::new(),
+            None | Some(Json::Null) => {
+                raw = None;
+                Vec::new()
+            }
             Some(_) => return Err(self.garbled("the choices of a chunk are no array")),
         };
         if choices.is_empty() {
@@ -205,7 +208,7 @@ impl Chat {
             return Ok(());
         }
         self.assembly.take_members(&members);
-        let data = raw.filter(|raw| has_choices(raw)).unwrap_or_else(|| with_choices(&members, Vec::new()));
+        let data = raw.unwrap_or_else(|| with_choices(&members, Vec::new()));
         if !usage {
             out.push(StreamPiece::Chunk { data, content: false });
             return Ok(());
@@ -247,14 +250,6 @@ impl Chat {
     }
 }
 
-/// An `event: error` says so whatever its data is.
-fn error_event(json: Option<&Json>, data: &str) -> ErrorBody {
-    match json {
-        Some(json) => error_within_success(json.get_some("error").unwrap_or(json)),
-        None => ErrorBody { message: data.to_owned(), ..ErrorBody::default() },
-    }
-}
-
 /// Whether the delta holds anything but a role and empty members.
 fn has_content(choice: &Object) -> bool {
     let Some(Json::Object(delta)) = choice.get("delta") else { return false };
@@ -266,10 +261,6 @@ fn has_content(choice: &Object) -> bool {
         Json::Array(items) => !items.is_empty(),
         Json::Object(members) => !members.is_empty(),
     })
-}
-
-fn has_choices(raw: &Bytes) -> bool {
-    Json::parse(raw).is_ok_and(|json| json.get_some("choices").is_some())
 }
 
 /// The chunk's members with these choices, in OpenAI's place: behind the model, before usage.

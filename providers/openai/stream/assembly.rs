@@ -67,13 +67,17 @@ impl Assembly {
                 "usage" => {}
                 "id" | "created" | "model" if self.has_value(name) => {}
                 _ if empty && self.members.contains_key(name) => {}
+                // The usual case: no copy of what every chunk repeats.
+                _ if self.members.get(name) == Some(value) => {}
                 _ => drop(self.members.insert(name, value.clone())),
             }
         }
     }
 
     fn has_value(&self, name: &str) -> bool {
-        self.members.get_some(name).is_some_and(|value| !matches!(value.as_str(), Some("")) && value.as_u64() != Some(0))
+        self.members
+            .get_some(name)
+            .is_some_and(|value| !matches!(value.as_str(), Some("")) && value.as_u64() != Some(0))
     }
 
     /// Takes over what the `i`th choice of a chunk adds, and puts right what the client must not see as it came.
@@ -236,7 +240,9 @@ fn merge(whole: &mut Object, name: &str, value: &Json) {
     match (name, value) {
         // A short word that servers repeat.
         ("role", Json::String(_)) if whole.get_some(name).is_some() => {}
-        ("audio" | "function_call", _) | (_, Json::Null | Json::String(_) | Json::Array(_)) => append(whole, name, value),
+        ("audio" | "function_call", _) | (_, Json::Null | Json::String(_) | Json::Array(_)) => {
+            append(whole, name, value)
+        }
         _ => drop(whole.insert(name, value.clone())),
     }
 }

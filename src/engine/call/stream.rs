@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use providers::adapter::{StreamDecoder, StreamPiece};
+use providers::adapter::StreamPiece;
 use providers::canonical::Request;
 use providers::failure::{Failure, Proof};
 use providers::transport::{MAX_ANSWER, Response};
@@ -35,8 +35,8 @@ impl Call {
         };
         let writer = StreamLog::open(self.teller.key.id, upstream.provider.clone());
         let mut read = 0;
-        loop {
-            let chunk = if decoder.is_complete() {
+        while !decoder.is_complete() {
+            let chunk = if decoder.has_ended() {
                 // The answer stands; a provider that neither ends nor says its usage is not waited for.
                 let rest = tokio::time::timeout(TRAILER, response.chunk());
                 self.attend(rest).await?.ok().and_then(Result::ok).flatten()
@@ -52,31 +52,29 @@ impl Call {
                 let why = format!("the stream is longer than {MAX_ANSWER} bytes");
                 return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
             }
-            if let Err(failure) = self.take(decoder.as_mut(), &chunk, &writer) {
-                return Some(Err(failure));
+            match decoder.feed(&chunk) {
+                Ok(pieces) => self.take(pieces, &writer),
+                Err(failure) => return Some(Err(failure)),
             }
         }
+        self.take(decoder.drain(), &writer);
+        // A whole answer to a stream request has come out there, all at once.
         let finished = decoder.finish();
-        // A whole answer to a stream request comes out here, all at once.
         Some(finished.map(|answer| Outcome { answer, stream: Some(writer.log().clone()) }))
     }
 
-    /// What these bytes say, into the log; the first content is told.
-    fn take(&mut self, decoder: &mut dyn StreamDecoder, bytes: &[u8], writer: &LogWriter) -> Result<(), Failure> {
-        for piece in decoder.feed(bytes)? {
+    /// What a stream said, into the log; the first content is told.
+    fn take(&mut self, pieces: Vec<StreamPiece>, writer: &LogWriter) {
+        for piece in pieces {
             match piece {
                 StreamPiece::Usage { data } => writer.set_usage(data),
                 StreamPiece::Chunk { data, content } => {
                     writer.push(data);
-                    if content {
-                        let first = self.clocks.last_content.replace(Instant::now()).is_none();
-                        if first {
-                            self.teller.tell(News::Content(writer.log().clone()));
-                        }
+                    if content && self.clocks.last_content.replace(Instant::now()).is_none() {
+                        self.teller.tell(News::Content(writer.log().clone()));
                     }
                 }
             }
         }
-        Ok(())
     }
 }
