@@ -24,6 +24,7 @@ pub mod tasks;
 pub mod upstreams;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -39,6 +40,9 @@ use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
+
+/// Between two words on how far a drain has come.
+const DRAIN_NEWS: Duration = Duration::from_secs(2);
 
 /// One gateway process. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -151,6 +155,14 @@ impl Engine {
         self.phase() == Phase::Serving && self.inner.lease.holds()
     }
 
+    /// Says every few seconds what is still waited for. Never ends by itself.
+    async fn tell_drain(&self) {
+        loop {
+            tokio::time::sleep(DRAIN_NEWS).await;
+            tracing::info!(running = self.inner.tasks.calls(), "draining");
+        }
+    }
+
     /// Stops as DESIGN 2 says: nothing new, wait for what runs until `hurry` completes or the drain time is over, then
     /// mark the rest unknown and end the lease. Nothing turns failed.
     pub async fn shut_down(&self, hurry: impl Future<Output = ()>) {
@@ -159,7 +171,8 @@ impl Engine {
         tracing::info!(running, drain = ?self.inner.config.server.drain, "draining: no new attempt starts");
         tokio::select! {
             () = self.inner.tasks.calls_ended() => {}
-            () = tokio::time::sleep(self.inner.config.server.drain) => {}
+            () = self.tell_drain() => {}
+            () = tokio::time::sleep(self.inner.config.server.drain) => tracing::warn!("the drain time is over"),
             () = hurry => tracing::warn!("second signal: not waiting any longer"),
         }
         self.inner.phase.send_replace(Phase::Stopped);
