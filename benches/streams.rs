@@ -1,0 +1,115 @@
+//! `cargo bench --bench streams`: what a stream costs through the gateway, side by side with the provider asked
+//! directly, in one run. Figures are medians and percentiles of this machine at this moment: read the ratios.
+
+#[path = "streams/upstream.rs"]
+mod upstream;
+#[path = "streams/world.rs"]
+mod world;
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use world::{Read, World, percentile, stream};
+
+/// Streams opened one after the other for the first-byte figures.
+const FIRST_BYTES: usize = 400;
+/// Chunks of the throughput run: streams at once, chunks in each.
+const BURST: (usize, usize) = (16, 4_000);
+/// Streams held open for the memory figure.
+const OPEN: usize = 1_000;
+/// Waiters on one running stream, and replays of one finished job.
+const FOLLOWERS: usize = 200;
+
+#[tokio::main]
+async fn main() {
+    let world = World::start().await;
+    println!("streams through the gateway, against the provider asked directly");
+    first_byte(&world).await;
+    chunks(&world).await;
+    memory(&world).await;
+    attach_and_replay(&world).await;
+    world.stop().await;
+}
+
+async fn first_byte(world: &World) {
+    let (mut direct, mut through) = (Vec::new(), Vec::new());
+    for n in 0..FIRST_BYTES {
+        direct.push(stream(world.upstream, &world.call("-", "burst 5")).await.first_content);
+        through.push(stream(world.gateway, &world.call(&format!("first-{n}"), "burst 5")).await.first_content);
+    }
+    let (p50, p99) = (percentile(&mut direct, 50), percentile(&mut direct, 99));
+    let (g50, g99) = (percentile(&mut through, 50), percentile(&mut through, 99));
+    println!("first byte: provider p50 {p50:?} p99 {p99:?}; gateway p50 {g50:?} p99 {g99:?}; added p50 {:?} p99 {:?}",
+        g50.saturating_sub(p50), g99.saturating_sub(p99));
+}
+
+/// Reads this many streams at once; how long it took.
+async fn burst(world: &World, at: std::net::SocketAddr, name: &str) -> Duration {
+    let began = Instant::now();
+    let mut readers = JoinSet::new();
+    for n in 0..BURST.0 {
+        let call = world.call(&format!("{name}-{n}"), &format!("burst {}", BURST.1));
+        readers.spawn(async move { stream(at, &call).await });
+    }
+    for read in readers.join_all().await {
+        assert!(read.events > BURST.1, "a stream was cut: {} events", read.events);
+    }
+    began.elapsed()
+}
+
+async fn chunks(world: &World) {
+    let total = (BURST.0 * BURST.1) as f64;
+    let mut rates = Vec::new();
+    for round in 0..3 {
+        let direct = burst(world, world.upstream, &format!("direct-{round}")).await;
+        let cpu = world.gateway_cpu();
+        let through = burst(world, world.gateway, &format!("burst-{round}")).await;
+        let spent = world.gateway_cpu() - cpu;
+        rates.push((total / direct.as_secs_f64(), total / through.as_secs_f64(), spent.as_secs_f64() / total * 1e6));
+    }
+    rates.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (direct, through, cpu) = rates[rates.len() / 2];
+    println!(
+        "chunks/s at {} streams: provider {direct:.0}, gateway {through:.0} (ratio {:.2}); gateway CPU {cpu:.1} µs a chunk, {:.0} chunks/s per core",
+        BURST.0, through / direct, 1e6 / cpu
+    );
+}
+
+async fn memory(world: &World) {
+    let before = world.gateway_rss();
+    let mut open = JoinSet::new();
+    for n in 0..OPEN {
+        let (at, call) = (world.gateway, world.call(&format!("open-{n}"), "hold"));
+        open.spawn(async move { stream(at, &call).await });
+    }
+    world.wait_for_held(OPEN).await;
+    let after = world.gateway_rss();
+    println!("memory at {OPEN} open streams: {} kB more, {:.1} kB a stream", after - before, (after - before) as f64 / OPEN as f64);
+    world.release();
+    open.join_all().await;
+}
+
+async fn attach_and_replay(world: &World) {
+    let owner = tokio::spawn({
+        let (at, call) = (world.gateway, world.call("attach", "hold"));
+        async move { stream(at, &call).await }
+    });
+    world.wait_for_held(1).await;
+    let mut followers = JoinSet::new();
+    for _ in 0..FOLLOWERS {
+        let (at, call) = (world.gateway, world.call("attach", "hold"));
+        followers.spawn(async move { stream(at, &call).await });
+    }
+    // The held stream shows content at once; each follower's first content is its attach latency.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.release();
+    owner.await.expect("the first stream");
+    let mut attached: Vec<Duration> = followers.join_all().await.into_iter().map(|read: Read| read.first_content).collect();
+    let mut replayed = Vec::new();
+    for _ in 0..FOLLOWERS {
+        replayed.push(stream(world.gateway, &world.call("attach", "hold")).await.first_content);
+    }
+    println!("attach ({FOLLOWERS} at once): p50 {:?} p99 {:?}", percentile(&mut attached, 50), percentile(&mut attached, 99));
+    println!("replay (one by one): p50 {:?} p99 {:?}", percentile(&mut replayed, 50), percentile(&mut replayed, 99));
+}
