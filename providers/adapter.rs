@@ -69,6 +69,13 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
     /// What a complete answer other than 2xx proves.
     fn from_failure(&self, head: &Head, body: &[u8]) -> Failure;
 
+    /// A decoder for the answer to a request with `stream: true`, whose head this is. `None`: this adapter does not
+    /// stream. `Err`: the head says already that no answer can follow.
+    fn stream_decoder(&self, request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
+        let _ = (request, head);
+        None
+    }
+
     /// The provider's own token count of this request, where it has an endpoint for it.
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
         let _ = (request, context);
@@ -80,6 +87,45 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
         let _ = body;
         None
     }
+}
+
+/// One thing that a stream says, in the client's dialect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamPiece {
+    /// The JSON of one OpenAI `chat.completion.chunk`, without `data: ` and line ends. `content`: it carries something
+    /// meaningful (text, refusal, tool call, reasoning), not only a role, a finish reason or usage.
+    Chunk { data: bytes::Bytes, content: bool },
+    /// The chunk with usage and empty `choices`, at most once and last; forwarded only to clients that asked for it
+    /// (`stream_options.include_usage`).
+    Usage { data: bytes::Bytes },
+}
+
+/// Reads one streamed answer: bytes in, pieces for the client out, and at its end the whole answer.
+pub trait StreamDecoder: Send + std::fmt::Debug {
+    /// What these bytes of the answer's body say, however they were cut. An error ends the stream, and stays: what came
+    /// before it in the same bytes is not given out.
+    fn feed(&mut self, bytes: &[u8]) -> Result<Vec<StreamPiece>, Failure>;
+
+    /// Whether the protocol's own terminal event was seen, and nothing more needs to be waited for.
+    fn is_complete(&self) -> bool;
+
+    /// Whether the answer is whole as it stands, although usage or a closing word may still follow: a body that ends
+    /// here is a success if the answer is valid, and a provider that falls silent here needs no long wait. Bytes that
+    /// still come are to be read: some servers repeat their finish reason with every fragment.
+    fn has_ended(&self) -> bool {
+        self.is_complete()
+    }
+
+    /// What was held back, to be called once when the body has ended or is no longer waited for, before
+    /// [`StreamDecoder::finish`]. A finish reason is held back until the stream ends properly: where a provider leaves
+    /// the closing word out, it comes here. Empty where `finish` will fail.
+    fn drain(&mut self) -> Vec<StreamPiece> {
+        Vec::new()
+    }
+
+    /// The body has ended: the whole answer, assembled, if the terminal event was seen; else what that proves
+    /// ([`crate::failure::Proof::Unknown`], `stream_cut`).
+    fn finish(self: Box<Self>) -> Result<Answer, Failure>;
 }
 
 /// A secret that cannot be printed.

@@ -6,18 +6,20 @@
 pub mod failure;
 pub mod reply;
 pub mod request;
+pub mod stream;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::adapter::{Adapter, CallContext, Head, Unsupported, UpstreamRequest};
+use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::openai::{json_headers, secret_header};
+use crate::openai::{JSON, accept, json_headers, secret_header};
+use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// The protocol's own version, sent with every request.
 const PROTOCOL_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -33,8 +35,14 @@ impl Anthropic {
         Anthropic { row }
     }
 
-    fn post(&self, path: &str, body: Json, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
-        let mut headers = json_headers();
+    fn post(
+        &self,
+        path: &str,
+        accept: HeaderValue,
+        body: Json,
+        context: &CallContext<'_>,
+    ) -> Result<UpstreamRequest, Unsupported> {
+        let mut headers = json_headers(accept);
         headers.push((HeaderName::from_static("anthropic-version"), PROTOCOL_VERSION));
         if let Some(key) = context.api_key {
             headers.push((HeaderName::from_static("x-api-key"), secret_header(key.expose())?));
@@ -53,10 +61,14 @@ impl Adapter for Anthropic {
     }
 
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
-        self.post("/messages", request::write(&self.row, request, context.model)?, context)
+        let body = request::write(&self.row, request, context.model)?;
+        self.post("/messages", accept(request), body, context)
     }
 
-    fn from_upstream(&self, _request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+        if request.stream {
+            return read_collected(stream::decoder(head)?, body);
+        }
         reply::read(head, body)
     }
 
@@ -64,10 +76,14 @@ impl Adapter for Anthropic {
         failure::read(&self.row, head, body)
     }
 
+    fn stream_decoder(&self, _request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
+        Some(stream::decoder(head))
+    }
+
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
         let path = self.row.count_path?;
         let body = request::write_count(&self.row, request, context.model);
-        Some(body.and_then(|body| self.post(path, body, context)))
+        Some(body.and_then(|body| self.post(path, JSON, body, context)))
     }
 
     fn from_count(&self, body: &[u8]) -> Option<u64> {

@@ -29,6 +29,8 @@ pub struct Request {
     pub n: Option<u64>,
     /// Whether the client asked for a stream. Delivery, not intent.
     pub stream: bool,
+    /// Whether the client asked for the usage chunk at the stream's end (`stream_options.include_usage`).
+    pub include_usage: bool,
 }
 
 /// One message of the conversation.

@@ -66,6 +66,8 @@ pub struct Row {
     pub overloaded_statuses: &'static [u16],
     /// 4xx that come after the work was done, in its own shape.
     pub ended_statuses: &'static [u16],
+    /// Whether it takes `stream_options`: usage is always asked for then. Where not, it sends usage unasked.
+    pub stream_options: bool,
     /// Finish reasons beyond OpenAI's four, and what they mean.
     pub finish_words: &'static [(&'static str, Finish)],
     /// The endpoint that counts a prompt's tokens and answers `{"input_tokens": n}`.
@@ -87,6 +89,7 @@ const OPENAI: Row = Row {
     error_shapes: &[ErrorShape::OpenAi],
     overloaded_statuses: &[],
     ended_statuses: &[],
+    stream_options: true,
     finish_words: &[],
     count_path: None,
     default_max_tokens: 4096,
@@ -118,6 +121,8 @@ const ROWS: &[Row] = &[
         error_shapes: &[ErrorShape::OpenAi, ErrorShape::TopLevel, ErrorShape::Detail],
         finish_words: &[("model_length", Finish::Length)],
         max_tokens_name: MaxTokensName::MaxTokens,
+        // Not in its schema; its recorded streams bring usage with the last chunk, unasked.
+        stream_options: false,
         source: "facts 2.1, 2.2; Mistral's OpenAPI, 2026-11",
         ..LIKE_OPENAI
     },

@@ -13,6 +13,9 @@ use crate::compatible::adapter_named;
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
 use crate::openai::request::parse;
+use crate::stream::sampling::{
+    assert_cuts_prove_nothing, assert_round_trip, assert_the_client_saw_the_answer, decode_every_way,
+};
 
 pub(crate) const PROVIDERS: [(&str, &str); 2] = [("openai", "gpt-4.1"), ("anthropic", "claude-sonnet-4-5")];
 
@@ -57,6 +60,11 @@ pub(crate) fn body(response: &Value) -> Vec<u8> {
     }
 }
 
+/// A recorded exchange's endpoint.
+fn endpoint(exchange: &Value) -> &str {
+    exchange["request"]["uri"].as_str().unwrap().split(['?', '#']).next().unwrap()
+}
+
 fn request(body: &Value) -> Request {
     parse(Json::from(body).into_object().unwrap()).unwrap()
 }
@@ -72,6 +80,13 @@ fn run(adapter: &dyn Adapter, model: &str, fixture: &Value) -> Value {
     let sent_body: Value = serde_json::from_slice(&sent.body).unwrap();
     let mut found = json!({"upstream": {"path": sent.path, "headers": headers, "body": sent_body}});
     let (head, body) = (head(&fixture["response"]), body(&fixture["response"]));
+    if request.stream && head.status.is_success() {
+        let decoded = decode_every_way(adapter.name(), &request, &head, &body);
+        found["chunks"] = json!(decoded.payloads());
+        // Collected first, it is the same answer or the same failure.
+        let collected = adapter.from_upstream(&request, &head, &body).map(|answer| answer.body);
+        assert_eq!(collected, decoded.answer.map(|(_, body)| body.into()));
+    }
     let outcome = if head.status.is_success() {
         adapter.from_upstream(&request, &head, &body)
     } else {
@@ -105,7 +120,10 @@ fn every_fixture_comes_out_as_written() {
         for case in cases(provider) {
             let fixture = read(provider, &case);
             let found = run(adapter.as_ref(), model, &fixture);
-            for part in ["upstream", "reply", "failure"] {
+            if let Some(reply) = found.get("reply") {
+                assert_round_trip(&Json::from(reply));
+            }
+            for part in ["upstream", "chunks", "reply", "failure"] {
                 if found.get(part) != fixture.get(part) {
                     let (found, expected) = (found.get(part), fixture.get(part));
                     wrong.push(format!("{provider}/{case}: {part}\n  found    {found:?}\n  expected {expected:?}"));
@@ -120,7 +138,7 @@ fn every_fixture_comes_out_as_written() {
 fn every_provider_has_the_same_cases() {
     let [(first, _), (second, _)] = PROVIDERS;
     assert_eq!(cases(first), cases(second));
-    assert!(cases(first).len() >= 16);
+    assert!(cases(first).len() >= 19);
 }
 
 /// The recordings of public test suites, where the machine has them: `INTERLOCK_SHARED`, or `shared` beside the
@@ -156,7 +174,7 @@ fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
         let mut read = 0;
         for exchange in exchanges {
             let (response, source) = (&exchange["response"], &exchange["source"]);
-            let uri = exchange["request"]["uri"].as_str().unwrap().split(['?', '#']).next().unwrap();
+            let uri = endpoint(&exchange);
             let streamed = response["body"].is_string();
             let failed = response["status"].as_u64() >= Some(400);
             if streamed || !(failed || endpoints.iter().any(|endpoint| uri.ends_with(endpoint))) {
@@ -171,11 +189,51 @@ fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
                 let answer = adapter.from_upstream(&any, &head, &body);
                 let answer = answer.unwrap_or_else(|failure| panic!("{source}: {failure:?}\n{}", response["body"]));
                 assert!(answer.reply.usage.is_some() && !answer.reply.usage_unreadable, "{source}");
-                assert!(Json::parse(&answer.body).is_ok(), "{source}");
+                assert_round_trip(&Json::parse(&answer.body).unwrap());
             }
             read += 1;
         }
         assert!(read > 0, "{cassette} held nothing to read");
         println!("{cassette}: {read} exchanges");
+    }
+}
+
+#[test]
+fn every_recorded_stream_is_one_whole_answer_and_none_when_it_is_cut() {
+    let any = request(&json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": true}));
+    for (cassette, adapter, streams) in [
+        ("openai-chat", "openai", 13),
+        ("anthropic", "anthropic", 9),
+        ("mistral", "mistral", 4),
+        ("deepseek", "deepseek", 2),
+        ("openrouter", "openrouter", 9),
+        ("ollama", "ollama-openai", 2),
+        ("azure", "openai", 1),
+    ] {
+        let Some(exchanges) = cassettes(cassette) else { continue };
+        let mut read = 0;
+        for exchange in exchanges {
+            let (response, uri) = (&exchange["response"], endpoint(&exchange));
+            let Some(body) = response["body"].as_str() else { continue };
+            if !uri.ends_with("/chat/completions") && !uri.ends_with("/messages") {
+                continue;
+            }
+            println!("{}", exchange["source"]);
+            let head = head(response);
+            let outcome = decode_every_way(adapter, &any, &head, body.as_bytes());
+            if exchange["source"].as_str().unwrap().contains("stream_error") {
+                assert_eq!(outcome.failure().reason, "error_in_answer");
+                continue;
+            }
+            let (reply, whole) = outcome.answer();
+            assert!(reply.usage.is_some() && !reply.usage_unreadable);
+            assert_the_client_saw_the_answer(&outcome);
+            assert_round_trip(&whole);
+            let lines = body.replace("\r\n", "\n");
+            assert!(assert_cuts_prove_nothing(adapter, &any, &head, &lines) > 0);
+            read += 1;
+        }
+        assert!(read >= streams, "{cassette}: {read} streams");
+        println!("{cassette}: {read} streams");
     }
 }

@@ -1,24 +1,27 @@
 //! OpenAI chat completions, and everybody who speaks them: the adapter is one, its [`Row`] says where a provider departs.
 //!
 //! The client speaks this protocol too, so a request and an answer pass through with as little changed as possible:
-//! `model` on the way there, nothing on the way back unless the answer contradicts itself.
+//! `model` on the way there, nothing on the way back unless the answer contradicts itself. So do the chunks of a stream.
 
 mod arguments;
 pub mod failure;
 pub mod reply;
 pub mod request;
+pub mod stream;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 
-use crate::adapter::{Adapter, CallContext, Head, Unsupported, UpstreamRequest};
+use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// Speaks OpenAI chat completions to the provider that its row describes.
 #[derive(Debug, Clone)]
@@ -31,15 +34,20 @@ impl OpenAi {
         OpenAi { row }
     }
 
-    fn post(&self, path: &str, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
-        let mut headers = json_headers();
+    fn post(
+        &self,
+        path: &str,
+        accept: HeaderValue,
+        body: Bytes,
+        context: &CallContext<'_>,
+    ) -> Result<UpstreamRequest, Unsupported> {
+        let mut headers = json_headers(accept);
         if let Some(key) = context.api_key {
             headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose()))?));
         }
         if let Some(name) = self.row.request_id_header {
             headers.push((HeaderName::from_static(name), id_header(context.attempt_id)?));
         }
-        let body = request::to_upstream(&self.row, request, context.model);
         Ok(UpstreamRequest { path: path.to_owned(), headers, body })
     }
 }
@@ -54,10 +62,15 @@ impl Adapter for OpenAi {
     }
 
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
-        self.post("/chat/completions", request, context)
+        let body = request::to_upstream(&self.row, request, context.model);
+        self.post("/chat/completions", accept(request), body, context)
     }
 
-    fn from_upstream(&self, _request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+        // A stream that was collected first: the same answer as if it had been read as it came.
+        if request.stream {
+            return read_collected(stream::decoder(&self.row, request, head)?, body);
+        }
         reply::read(&self.row, head, body)
     }
 
@@ -65,8 +78,13 @@ impl Adapter for OpenAi {
         failure::read(&self.row, head, body)
     }
 
+    fn stream_decoder(&self, request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
+        Some(stream::decoder(&self.row, request, head))
+    }
+
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
-        Some(self.post(self.row.count_path?, request, context))
+        let body = request::write_count(&self.row, request, context.model);
+        Some(self.post(self.row.count_path?, JSON, body, context))
     }
 
     fn from_count(&self, body: &[u8]) -> Option<u64> {
@@ -74,9 +92,15 @@ impl Adapter for OpenAi {
     }
 }
 
-pub(crate) fn json_headers() -> Vec<(HeaderName, HeaderValue)> {
-    let json = HeaderValue::from_static("application/json");
-    vec![(CONTENT_TYPE, json.clone()), (ACCEPT, json)]
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What the answer should be.
+pub(crate) fn accept(request: &Request) -> HeaderValue {
+    if request.stream { HeaderValue::from_static("text/event-stream") } else { JSON }
+}
+
+pub(crate) fn json_headers(accept: HeaderValue) -> Vec<(HeaderName, HeaderValue)> {
+    vec![(CONTENT_TYPE, JSON), (ACCEPT, accept)]
 }
 
 /// A header that no debug output shows.

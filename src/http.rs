@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod chat;
 mod contracts;
+mod extract;
 mod headers;
 mod health;
 mod jobs;

@@ -5,7 +5,7 @@
 //! word for stay whole in `other_blocks`. `pause_turn` needs a continuation that the client's dialect cannot ask for, so
 //! it is no answer.
 
-mod render;
+pub(super) mod render;
 #[cfg(test)]
 mod tests;
 
@@ -39,24 +39,34 @@ struct Unreadable;
 pub(crate) fn read(head: &Head, body: &[u8]) -> Result<Answer, Failure> {
     let json = Json::parse(body)
         .map_err(|error| refusal::invalid_answer(head.status, format!("the answer is not JSON: {error}")))?;
+    read_message(head, &json, None)
+}
+
+/// What only a stream knows of its message: each block's arguments as the client has seen them, by their place.
+pub(super) struct Streamed<'a> {
+    pub arguments: Vec<Option<&'a str>>,
+}
+
+/// Reads the message, whole as it came or put together from a stream.
+pub(super) fn read_message(head: &Head, json: &Json, streamed: Option<&Streamed<'_>>) -> Result<Answer, Failure> {
     if let Some(error) = json.get_some("error") {
         let failure = refusal::error_in_answer(head.status, error_within_success(error));
-        return Err(Failure { usage: billed(&json), ..failure });
+        return Err(Failure { usage: billed(json), ..failure });
     }
-    let blocks = blocks(&json).map_err(|message| invalid(head, &json, &message))?;
+    let blocks = blocks(json, streamed).map_err(|message| invalid(head, json, &message))?;
     let Some(native) = json.get("stop_reason").and_then(Json::as_str) else {
-        return Err(invalid(head, &json, "the answer has no stop_reason: it did not end"));
+        return Err(invalid(head, json, "the answer has no stop_reason: it did not end"));
     };
     let finish = match finish(native) {
         Some(Finish::Stop) if !blocks.tool_calls.is_empty() => Finish::ToolCalls,
         Some(Finish::ToolCalls) if blocks.tool_calls.is_empty() => {
-            return Err(invalid(head, &json, "the answer stopped for a tool call and has none"));
+            return Err(invalid(head, json, "the answer stopped for a tool call and has none"));
         }
         Some(finish) => finish,
-        None => return Err(invalid(head, &json, "the answer stopped for an unknown reason")),
+        None => return Err(invalid(head, json, "the answer stopped for an unknown reason")),
     };
-    let (text, refusal) = words(&json, finish, &blocks);
-    let usage = usage(&json);
+    let (text, refusal) = words(json, finish, &blocks, streamed.is_some());
+    let usage = usage(json);
     let choice = Choice {
         index: 0,
         text,
@@ -77,7 +87,7 @@ pub(crate) fn read(head: &Head, body: &[u8]) -> Result<Answer, Failure> {
 }
 
 /// The work was done: what it cost is kept where it can be read.
-fn invalid(head: &Head, json: &Json, message: &str) -> Failure {
+pub(super) fn invalid(head: &Head, json: &Json, message: &str) -> Failure {
     Failure { usage: billed(json), ..refusal::invalid_answer(head.status, message) }
 }
 
@@ -85,7 +95,7 @@ fn billed(json: &Json) -> Option<Usage> {
     usage(json).ok().flatten().map(|counted| counted.usage)
 }
 
-fn finish(word: &str) -> Option<Finish> {
+pub(super) fn finish(word: &str) -> Option<Finish> {
     match word {
         "end_turn" | "stop_sequence" => Some(Finish::Stop),
         "max_tokens" | "model_context_window_exceeded" => Some(Finish::Length),
@@ -97,13 +107,15 @@ fn finish(word: &str) -> Option<Finish> {
 
 /// Content and refusal. A refusal's own explanation stays apart from what was said before it; without one, what was
 /// said is the refusal. An ended turn without a block is an empty string, not nothing: Anthropic documents it.
-fn words(json: &Json, finish: Finish, blocks: &Blocks) -> (Option<String>, Option<String>) {
+fn words(json: &Json, finish: Finish, blocks: &Blocks, streamed: bool) -> (Option<String>, Option<String>) {
     let text = blocks.text.clone();
     match finish {
         Finish::ContentFilter => {
             let details = json.get("stop_details").and_then(|details| details.get("explanation"));
             match details.and_then(Json::as_str).filter(|text| !text.is_empty()) {
                 Some(explanation) => (text, Some(explanation.to_owned())),
+                // It has reached the client as content already.
+                None if streamed => (text, None),
                 None => (None, text),
             }
         }
@@ -112,7 +124,7 @@ fn words(json: &Json, finish: Finish, blocks: &Blocks) -> (Option<String>, Optio
     }
 }
 
-fn blocks(json: &Json) -> Result<Blocks, String> {
+fn blocks(json: &Json, streamed: Option<&Streamed<'_>>) -> Result<Blocks, String> {
     let items = json.get("content").and_then(Json::as_array).ok_or("the answer has no content")?;
     let mut blocks = Blocks::default();
     for (i, item) in items.iter().enumerate() {
@@ -126,7 +138,8 @@ fn blocks(json: &Json) -> Result<Blocks, String> {
                 }
             }
             Some("tool_use") => {
-                let call = tool_call(item);
+                let written = streamed.and_then(|streamed| *streamed.arguments.get(i)?);
+                let call = tool_call(item, written);
                 blocks.tool_calls.push(call.ok_or_else(|| format!("content[{i}] lacks an id, a name or an input"))?);
             }
             Some("thinking" | "redacted_thinking") => blocks.thinking.push(item.clone()),
@@ -138,15 +151,26 @@ fn blocks(json: &Json) -> Result<Blocks, String> {
 }
 
 /// The input becomes text with every digit as it came (field case B060).
-fn tool_call(block: &Json) -> Option<ToolCall> {
-    let input = block.get("input").filter(|input| input.as_object().is_some())?;
-    let mut arguments = Vec::new();
-    input.write_to(&mut arguments);
+fn tool_call(block: &Json, written: Option<&str>) -> Option<ToolCall> {
+    let arguments = match written {
+        Some(written) => written.to_owned(),
+        None => text_of(block.get("input").filter(|input| input.as_object().is_some())?),
+    };
     Some(ToolCall {
         id: block.get("id")?.as_str()?.to_owned(),
         name: block.get("name")?.as_str()?.to_owned(),
-        arguments: String::from_utf8(arguments).ok()?,
+        arguments,
     })
+}
+
+/// A value as the text that a client gets.
+pub(super) fn text_of(value: &Json) -> String {
+    String::from_utf8_lossy(&value.to_bytes()).into_owned()
+}
+
+/// The usage object of the client's dialect, where it can be read.
+pub(super) fn rendered_usage(json: &Json) -> Option<Json> {
+    usage(json).ok().flatten().map(render::usage)
 }
 
 /// Input tokens as OpenAI counts them: uncached, written to and read from the cache together (field case B068).

@@ -27,6 +27,9 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Result<Json, U
     if let Some(metadata) = parameters::metadata(request)? {
         body.insert("metadata", metadata);
     }
+    if request.stream {
+        body.insert("stream", true);
+    }
     Ok(Json::Object(body))
 }
 

@@ -26,18 +26,9 @@ pub(crate) fn read(row: &Row, head: &Head, body: &[u8]) -> Result<Answer, Failur
         },
     };
     if let Some(error) = error_within(&json) {
-        let failure = refusal::error_in_answer(head.status, error_within_success(error));
-        return Err(with_usage(failure, &json));
+        return Err(with_usage(refusal::error_in_answer(head.status, error_within_success(error)), &json));
     }
-    let choices = match choices(row, &json) {
-        Ok(choices) => choices,
-        Err(Invalid::Answer(message)) => return Err(with_usage(refusal::invalid_answer(head.status, message), &json)),
-        Err(Invalid::Ended(word)) => {
-            let message = format!("the provider stopped with finish_reason \"{word}\"");
-            let failure = Failure::new(Proof::EndedWithoutResult, "error_in_answer", message);
-            return Err(with_usage(Failure { status: Some(head.status.as_u16()), ..failure }, &json));
-        }
-    };
+    let choices = choices(row, &json).map_err(|invalid| with_usage(failure(head, invalid), &json))?;
     changed |= patch(&mut json, &choices);
     let usage = usage(&json);
     let reply = Reply {
@@ -52,13 +43,25 @@ pub(crate) fn read(row: &Row, head: &Head, body: &[u8]) -> Result<Answer, Failur
 }
 
 /// The work was done: what it cost is kept where it can be read.
-fn with_usage(mut failure: Failure, json: &Json) -> Failure {
+pub(super) fn with_usage(mut failure: Failure, json: &Json) -> Failure {
     failure.usage = usage(json).unwrap_or(None);
     failure
 }
 
+/// What an answer that holds no answer proves.
+fn failure(head: &Head, invalid: Invalid) -> Failure {
+    match invalid {
+        Invalid::Answer(message) => refusal::invalid_answer(head.status, message),
+        Invalid::Ended(word) => {
+            let message = format!("the provider stopped with finish_reason \"{word}\"");
+            let failure = Failure::new(Proof::EndedWithoutResult, "error_in_answer", message);
+            Failure { status: Some(head.status.as_u16()), ..failure }
+        }
+    }
+}
+
 /// Any `error` that is not null, whatever its type (field case B019); OpenRouter also puts one into a choice.
-fn error_within(json: &Json) -> Option<&Json> {
+pub(super) fn error_within(json: &Json) -> Option<&Json> {
     let in_choices = || json.get("choices")?.as_array()?.iter().find_map(|choice| choice.get_some("error"));
     json.get_some("error").or_else(in_choices)
 }
@@ -86,16 +89,7 @@ fn choice(row: &Row, i: usize, item: &Json) -> Result<Choice, Invalid> {
         return Err(answer(format!("choices[{i}] has no finish_reason: the answer did not end")));
     };
     let tool_calls = tool_calls(i, message)?;
-    let finish = match finish(row, native) {
-        Some(Finish::Stop) if !tool_calls.is_empty() => Finish::ToolCalls,
-        Some(finish) => finish,
-        // Words of failure that were seen: error (Mistral, OpenRouter), abort (vLLM), insufficient_system_resource
-        // (DeepSeek).
-        None if matches!(native, "error" | "abort" | "insufficient_system_resource") => {
-            return Err(Invalid::Ended(native.to_owned()));
-        }
-        None => return Err(answer(format!("choices[{i}] has an unknown finish_reason"))),
-    };
+    let finish = ended(row, i, native, !tool_calls.is_empty())?;
     let text = content(i, message)?;
     let refusal = text_of(message.get_some("refusal"));
     // An empty string is an answer; nothing at all, without a word why, is an empty success.
@@ -107,6 +101,25 @@ fn choice(row: &Row, i: usize, item: &Json) -> Result<Choice, Invalid> {
     }
     let index = item.get("index").and_then(Json::as_u64).unwrap_or(i as u64);
     Ok(Choice { index, text, refusal, tool_calls, finish, native_finish: native.to_owned() })
+}
+
+/// What the finish word means, beside tool calls or without.
+fn ended(row: &Row, i: usize, native: &str, calls: bool) -> Result<Finish, Invalid> {
+    match finish(row, native) {
+        Some(Finish::Stop) if calls => Ok(Finish::ToolCalls),
+        Some(finish) => Ok(finish),
+        // Words of failure that were seen: error (Mistral, OpenRouter), abort (vLLM), insufficient_system_resource
+        // (DeepSeek).
+        None if matches!(native, "error" | "abort" | "insufficient_system_resource") => {
+            Err(Invalid::Ended(native.to_owned()))
+        }
+        None => Err(answer(format!("choices[{i}] has an unknown finish_reason"))),
+    }
+}
+
+/// The failure that a stream's finish word says, as soon as it is said.
+pub(super) fn failed_finish(row: &Row, head: &Head, index: u64, native: &str) -> Option<Failure> {
+    ended(row, index as usize, native, false).err().map(|invalid| failure(head, invalid))
 }
 
 fn finish(row: &Row, word: &str) -> Option<Finish> {

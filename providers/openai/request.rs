@@ -16,7 +16,7 @@ use crate::canonical::{Request, ResponseFormat};
 use crate::json::{Json, Object};
 
 use fields::{boolean, expected, invalid, number, positive};
-pub(crate) use wire::write as to_upstream;
+pub(crate) use wire::{write as to_upstream, write_count};
 
 /// Longer conversations are refused: a bound on the work that one request can cause.
 pub const MAX_MESSAGES: usize = 2_000;
@@ -59,8 +59,27 @@ pub fn parse(body: Object) -> Result<Request, InvalidRequest> {
         top_p: number(&body, "top_p")?,
         n: positive(&body, "n")?,
         stream: boolean(&body, "stream")?.unwrap_or(false),
+        include_usage: include_usage(&body)?,
         body,
     })
+}
+
+/// `stream_options.include_usage`. The options are refused without a stream, as OpenAI does.
+fn include_usage(body: &Object) -> Result<bool, InvalidRequest> {
+    let options = match body.get_some("stream_options") {
+        None => return Ok(false),
+        Some(Json::Object(options)) => options,
+        Some(other) => return Err(expected("stream_options", "an object", other)),
+    };
+    if body.get("stream").and_then(Json::as_bool) != Some(true) {
+        let message = "only allowed with \"stream\": true: send both, or leave it out";
+        return Err(invalid("stream_options", "invalid_value", message));
+    }
+    match options.get_some("include_usage") {
+        None => Ok(false),
+        Some(Json::Bool(wanted)) => Ok(*wanted),
+        Some(other) => Err(expected("stream_options.include_usage", "a boolean", other)),
+    }
 }
 
 fn model(body: &Object) -> Result<String, InvalidRequest> {

@@ -156,7 +156,8 @@ impl Checker {
             tracing::warn!(route = name, "the route has fallbacks but no contract: none of them can be enabled");
         }
         self.choice(&setting("stream"), raw.stream.as_deref(), &[("live", ()), ("settled", ())]);
-        let max_attempts = self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
+        let max_attempts =
+            self.positive(&setting("max_attempts"), raw.max_attempts.map(|n| n as usize), 10, 10_000) as u32;
         let route = Route {
             name: name.to_owned(),
             contract: raw.contract.clone(),

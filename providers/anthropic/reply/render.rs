@@ -24,7 +24,7 @@ fn text(value: Option<&str>) -> Json {
 }
 
 /// Seconds since 1970 by the provider's own `Date`.
-fn created(head: &Head) -> u64 {
+pub(in crate::anthropic) fn created(head: &Head) -> u64 {
     let date = head.headers.get(http::header::DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
@@ -66,7 +66,7 @@ fn tool_call(call: &ToolCall) -> Json {
     Json::Object(written)
 }
 
-fn usage(counted: Counted) -> Json {
+pub(super) fn usage(counted: Counted) -> Json {
     let tokens = counted.usage;
     let mut details: Object = [("cached_tokens", tokens.cached_input_tokens)].into_iter().collect();
     if counted.cache_writes > 0 {

@@ -82,7 +82,7 @@ fn what_has_no_place_is_refused_by_name() {
 #[test]
 fn what_asks_for_nothing_passes() {
     let text = sent(&with(
-        r#""n":1,"logprobs":false,"top_logprobs":0,"presence_penalty":0,"frequency_penalty":0.0,"parallel_tool_calls":true,"seed":null,"logit_bias":{},"metadata":{},"store":false,"service_tier":"auto","modalities":["text"],"stop":[],"stream":true,"stream_options":{"include_usage":true},"response_format":{"type":"text"},"tool_choice":"auto","invented":null"#,
+        r#""n":1,"logprobs":false,"top_logprobs":0,"presence_penalty":0,"frequency_penalty":0.0,"parallel_tool_calls":true,"seed":null,"logit_bias":{},"metadata":{},"store":false,"service_tier":"auto","modalities":["text"],"stop":[],"stream":false,"stream_options":null,"response_format":{"type":"text"},"tool_choice":"auto","invented":null"#,
     ));
     assert_eq!(
         text,

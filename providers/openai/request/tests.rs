@@ -172,9 +172,36 @@ fn conversations_are_bounded() {
 
 #[test]
 fn only_model_and_delivery_change_on_the_way() {
-    let text = r#"{"z":1e2,"model":"m","stream":true,"messages":[{"role":"user","content":"hi","x":7300000000000000001}],"stream_options":{},"seed":-0,"a":{"b":null}}"#;
-    let expected = r#"{"z":1e2,"model":"target","messages":[{"role":"user","content":"hi","x":7300000000000000001}],"seed":-0,"a":{"b":null}}"#;
-    assert_eq!(sent("openai", text), expected);
+    let text = r#"{"z":1e2,"model":"m","stream":true,"messages":[{"role":"user","content":"hi","x":7300000000000000001}],"stream_options":{"include_obfuscation":false},"seed":-0,"a":{"b":null}}"#;
+    let expected = r#"{"z":1e2,"model":"target","messages":[{"role":"user","content":"hi","x":7300000000000000001}],"seed":-0,"a":{"b":null}"#;
+    let asked = r#","stream":true,"stream_options":{"include_obfuscation":false,"include_usage":true}}"#;
+    assert_eq!(sent("openai", text), format!("{expected}{asked}"));
+    assert_eq!(sent("mistral", text), format!("{expected},\"stream\":true}}"), "it does not know the options");
+    let whole = text.replace(r#""stream":true,"#, "").replace(r#""stream_options":{"include_obfuscation":false},"#, "");
+    assert_eq!(sent("openai", &whole), format!("{expected}}}"));
+    let counted = write_count(row_named("llama-cpp").unwrap(), &read(text), "target");
+    assert_eq!(counted, format!("{expected}}}"), "a count is no stream");
+}
+
+#[test]
+fn usage_of_a_stream_is_for_those_who_ask_for_it() {
+    for (members, wanted) in [
+        (r#""stream":true"#, false),
+        (r#""stream":true,"stream_options":null"#, false),
+        (r#""stream":true,"stream_options":{"include_usage":null}"#, false),
+        (r#""stream":true,"stream_options":{"include_usage":false}"#, false),
+        (r#""stream":true,"stream_options":{"include_usage":true}"#, true),
+    ] {
+        assert_eq!(read(&with(members)).include_usage, wanted, "{members}");
+    }
+    for (members, param) in [
+        (r#""stream_options":{"include_usage":true}"#, "stream_options"),
+        (r#""stream":false,"stream_options":{}"#, "stream_options"),
+        (r#""stream":true,"stream_options":[]"#, "stream_options"),
+        (r#""stream":true,"stream_options":{"include_usage":"yes"}"#, "stream_options.include_usage"),
+    ] {
+        assert_eq!(refused(&with(members)).param, param, "{members}");
+    }
 }
 
 #[test]

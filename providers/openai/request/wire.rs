@@ -8,8 +8,29 @@ use crate::compatible::{MaxTokensName, Row};
 use crate::json::{Json, Object};
 use crate::openai::arguments;
 
-/// The body. `stream` and `stream_options` are delivery, which the gateway does itself: they are left out.
+/// The body. Of `stream` and `stream_options`, which are delivery, a whole answer needs neither; a stream is asked for
+/// with its usage, whether or not the client wants to see it, so that its cost is known.
 pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
+    let mut body = prompt(row, request, model);
+    if request.stream {
+        body.insert("stream", true);
+        if row.stream_options {
+            // What else the client asks of the delivery goes along (`include_obfuscation`).
+            let asked = request.body.get("stream_options").and_then(Json::as_object);
+            let mut options = asked.cloned().unwrap_or_default();
+            options.insert("include_usage", true);
+            body.insert("stream_options", options);
+        }
+    }
+    Json::Object(body).to_bytes()
+}
+
+/// The body for an endpoint that counts the prompt's tokens.
+pub(crate) fn write_count(row: &Row, request: &Request, model: &str) -> Bytes {
+    Json::Object(prompt(row, request, model)).to_bytes()
+}
+
+fn prompt(row: &Row, request: &Request, model: &str) -> Object {
     let change = must_change(row, request);
     let members = request.body.iter().filter(|(name, _)| !matches!(*name, "stream" | "stream_options"));
     let members = members.map(|(name, value)| {
@@ -22,7 +43,7 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
     });
     let mut body = Object::from_unique(members.collect());
     rename_limit(row, &mut body);
-    Json::Object(body).to_bytes()
+    body
 }
 
 fn rename_limit(row: &Row, body: &mut Object) {

@@ -1,0 +1,201 @@
+//! What the decoders of all protocols share: what kind of body this is, events out of bytes, an error that stays, and
+//! what the end of the body proves.
+//!
+//! A protocol adds a [`Protocol`]: it sees whole events and never bytes. A server that answers a stream request with
+//! one JSON body (some cannot stream, and errors come so) is read as a whole answer and cut into chunks afterwards.
+
+#[cfg(test)]
+pub(crate) mod sampling;
+mod whole;
+
+use http::header::CONTENT_TYPE;
+
+use crate::adapter::{Head, StreamDecoder, StreamPiece};
+use crate::canonical::Answer;
+use crate::error_shapes::error_within_success;
+use crate::failure::{Failure, Proof};
+use crate::json::Json;
+use crate::refusal::{self, ErrorBody};
+use crate::sse::{Event, EventReader};
+
+pub(crate) use whole::ReadWhole;
+use whole::WholeBody;
+
+/// One protocol's events, read in their order.
+pub(crate) trait Protocol: Send + std::fmt::Debug {
+    /// What the event says.
+    fn event(&mut self, event: Event, out: &mut Vec<StreamPiece>) -> Result<(), Failure>;
+
+    /// Whether nothing more needs to be waited for.
+    fn is_complete(&self) -> bool;
+
+    /// Whether the answer is whole, although more may follow.
+    fn has_ended(&self) -> bool;
+
+    /// The body has ended, or the protocol's last word was said: the pieces that were held back and the whole answer.
+    /// Asked only where the answer is whole; a second time it gives the same answer and no pieces.
+    fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure>;
+}
+
+/// A body as it turns out to be by its first byte.
+#[derive(Debug)]
+enum Body {
+    /// Nothing but white space yet, which is nothing to an event stream either.
+    Unseen(EventReader),
+    Events(EventReader),
+    Whole(WholeBody),
+}
+
+/// The decoder of every protocol.
+#[derive(Debug)]
+pub(crate) struct Decoder<P> {
+    status: http::StatusCode,
+    body: Body,
+    protocol: P,
+    read_whole: Option<ReadWhole>,
+    failed: Option<Failure>,
+}
+
+/// The decoder for a body under this head. `read_whole` reads a plain JSON body as this adapter does.
+pub(crate) fn decoder<P: Protocol + 'static>(
+    head: &Head,
+    protocol: P,
+    read_whole: ReadWhole,
+) -> Result<Box<dyn StreamDecoder>, Failure> {
+    // The body decides what it is: event streams come as text/plain, and errors as text/event-stream. Only a page is
+    // never an answer.
+    let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.trim_start().to_ascii_lowercase().starts_with("text/html") {
+        return Err(refusal::invalid_answer(head.status, "the answer is a web page, not an event stream"));
+    }
+    let (status, body, read_whole) = (head.status, Body::Unseen(EventReader::default()), Some(read_whole));
+    Ok(Box::new(Decoder { status, body, protocol, read_whole, failed: None }))
+}
+
+/// A streamed answer that was collected first.
+pub(crate) fn read_collected(mut decoder: Box<dyn StreamDecoder>, body: &[u8]) -> Result<Answer, Failure> {
+    decoder.feed(body)?;
+    decoder.finish()
+}
+
+/// An event that cannot be read: some of the answer may be lost with it.
+pub(crate) fn garbled(status: http::StatusCode, why: impl AsRef<str>) -> Failure {
+    let failure = Failure::new(Proof::EndedWithoutResult, "garbled_stream", why);
+    Failure { status: Some(status.as_u16()), ..failure }
+}
+
+/// The stream ended, and the answer had not.
+pub(crate) fn cut(status: http::StatusCode, why: impl AsRef<str>) -> Failure {
+    Failure { status: Some(status.as_u16()), ..Failure::new(Proof::Unknown, "stream_cut", why) }
+}
+
+/// An `event: error` says so whatever its data is.
+pub(crate) fn error_event(json: Option<&Json>, data: &str) -> ErrorBody {
+    match json {
+        Some(json) => error_within_success(json.get_some("error").unwrap_or(json)),
+        None => ErrorBody { message: data.to_owned(), ..ErrorBody::default() },
+    }
+}
+
+impl<P: Protocol> Decoder<P> {
+    fn read(&mut self, bytes: &[u8], out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
+        let bytes = self.open(bytes);
+        let reader = match &mut self.body {
+            Body::Whole(whole) => return whole.feed(bytes, out),
+            Body::Unseen(reader) | Body::Events(reader) => reader,
+        };
+        if self.protocol.is_complete() {
+            return Ok(());
+        }
+        let mut events = reader.feed(bytes);
+        loop {
+            let read = events.map_err(|error| garbled(self.status, error.to_string()))?;
+            let last = read.is_empty();
+            for event in read {
+                self.protocol.event(event, out)?;
+                if self.protocol.is_complete() {
+                    return Ok(());
+                }
+            }
+            if last {
+                return Ok(());
+            }
+            // An error behind these events comes now.
+            events = reader.feed(&[]);
+        }
+    }
+
+    /// Decides by the first byte that is no white space (nor of a byte order mark) what the body is, and gives back
+    /// what of `bytes` belongs to it. No line of an event stream that means anything begins with a brace.
+    fn open<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let Body::Unseen(reader) = &mut self.body else { return bytes };
+        let blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
+        let Some(first) = bytes.iter().position(|byte| !blank(byte)) else { return bytes };
+        match self.read_whole.take() {
+            Some(read) if matches!(bytes[first], b'{' | b'[') => {
+                self.body = Body::Whole(WholeBody::new(read));
+                &bytes[first..]
+            }
+            _ => {
+                self.body = Body::Events(std::mem::take(reader));
+                bytes
+            }
+        }
+    }
+
+    /// Why the answer cannot be whole, now that the body has ended.
+    fn cut(&self) -> Failure {
+        let why = match &self.body {
+            Body::Unseen(_) => "the stream ended before its first event",
+            Body::Whole(_) => "the answer ended in the middle of its JSON",
+            Body::Events(reader) if reader.pending() => "the stream ended in the middle of an event",
+            Body::Events(_) => "the stream ended without its terminal event",
+        };
+        cut(self.status, why)
+    }
+
+    fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        match &mut self.body {
+            Body::Whole(whole) => whole.answer().ok_or_else(|| self.cut()),
+            _ if self.protocol.has_ended() => self.protocol.settle(out),
+            _ => Err(self.cut()),
+        }
+    }
+}
+
+impl<P: Protocol> StreamDecoder for Decoder<P> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<Vec<StreamPiece>, Failure> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        let mut out = Vec::new();
+        self.read(bytes, &mut out).inspect_err(|failure| self.failed = Some(failure.clone()))?;
+        Ok(out)
+    }
+
+    fn is_complete(&self) -> bool {
+        match &self.body {
+            Body::Whole(whole) => whole.is_complete(),
+            _ => self.protocol.is_complete(),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.failed.is_none() && (self.is_complete() || self.protocol.has_ended())
+    }
+
+    fn drain(&mut self) -> Vec<StreamPiece> {
+        let mut out = Vec::new();
+        match self.settle(&mut out) {
+            Ok(_) => out,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Answer, Failure> {
+        self.settle(&mut Vec::new())
+    }
+}
