@@ -40,8 +40,11 @@ async fn first_byte(world: &World) {
     }
     let (p50, p99) = (percentile(&mut direct, 50), percentile(&mut direct, 99));
     let (g50, g99) = (percentile(&mut through, 50), percentile(&mut through, 99));
-    println!("first byte: provider p50 {p50:?} p99 {p99:?}; gateway p50 {g50:?} p99 {g99:?}; added p50 {:?} p99 {:?}",
-        g50.saturating_sub(p50), g99.saturating_sub(p99));
+    println!(
+        "first byte: provider p50 {p50:?} p99 {p99:?}; gateway p50 {g50:?} p99 {g99:?}; added p50 {:?} p99 {:?}",
+        g50.saturating_sub(p50),
+        g99.saturating_sub(p99)
+    );
 }
 
 /// Reads this many streams at once; how long it took.
@@ -72,7 +75,9 @@ async fn chunks(world: &World) {
     let (direct, through, cpu) = rates[rates.len() / 2];
     println!(
         "chunks/s at {} streams: provider {direct:.0}, gateway {through:.0} (ratio {:.2}); gateway CPU {cpu:.1} µs a chunk, {:.0} chunks/s per core",
-        BURST.0, through / direct, 1e6 / cpu
+        BURST.0,
+        through / direct,
+        1e6 / cpu
     );
 }
 
@@ -85,7 +90,11 @@ async fn memory(world: &World) {
     }
     world.wait_for_held(OPEN).await;
     let after = world.gateway_rss();
-    println!("memory at {OPEN} open streams: {} kB more, {:.1} kB a stream", after - before, (after - before) as f64 / OPEN as f64);
+    println!(
+        "memory at {OPEN} open streams: {} kB more, {:.1} kB a stream",
+        after - before,
+        (after - before) as f64 / OPEN as f64
+    );
     world.release();
     open.join_all().await;
 }
@@ -105,11 +114,16 @@ async fn attach_and_replay(world: &World) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.release();
     owner.await.expect("the first stream");
-    let mut attached: Vec<Duration> = followers.join_all().await.into_iter().map(|read: Read| read.first_content).collect();
+    let mut attached: Vec<Duration> =
+        followers.join_all().await.into_iter().map(|read: Read| read.first_content).collect();
     let mut replayed = Vec::new();
     for _ in 0..FOLLOWERS {
         replayed.push(stream(world.gateway, &world.call("attach", "hold")).await.first_content);
     }
-    println!("attach ({FOLLOWERS} at once): p50 {:?} p99 {:?}", percentile(&mut attached, 50), percentile(&mut attached, 99));
+    println!(
+        "attach ({FOLLOWERS} at once): p50 {:?} p99 {:?}",
+        percentile(&mut attached, 50),
+        percentile(&mut attached, 99)
+    );
     println!("replay (one by one): p50 {:?} p99 {:?}", percentile(&mut replayed, 50), percentile(&mut replayed, 99));
 }

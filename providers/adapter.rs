@@ -109,15 +109,16 @@ pub trait StreamDecoder: Send + std::fmt::Debug {
     /// Whether the protocol's own terminal event was seen, and nothing more needs to be waited for.
     fn is_complete(&self) -> bool;
 
-    /// Whether the answer itself is whole, although usage or a closing word may still follow: from here on
-    /// [`StreamDecoder::finish`] succeeds if the answer is valid, so that a caller needs to wait a short while only.
+    /// Whether the answer is whole as it stands, although usage or a closing word may still follow: a body that ends
+    /// here is a success if the answer is valid, and a provider that falls silent here needs no long wait. Bytes that
+    /// still come are to be read: some servers repeat their finish reason with every fragment.
     fn has_ended(&self) -> bool {
         self.is_complete()
     }
 
     /// What was held back, to be called once when the body has ended or is no longer waited for, before
-    /// [`StreamDecoder::finish`]. A finish reason is held back until the stream ends properly, so this is never empty
-    /// where a provider leaves `[DONE]` out; it is empty where `finish` will fail.
+    /// [`StreamDecoder::finish`]. A finish reason is held back until the stream ends properly: where a provider leaves
+    /// the closing word out, it comes here. Empty where `finish` will fail.
     fn drain(&mut self) -> Vec<StreamPiece> {
         Vec::new()
     }

@@ -21,7 +21,7 @@ use crate::json::Json;
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// Speaks OpenAI chat completions to the provider that its row describes.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Translation is total: whatever stands where something else was expected, it ends at once in a body, an answer or a
 //! typed refusal, and never in a panic (field cases B007, B090). Every fixture is spoiled in one or two places, over and
-//! over, and run through every adapter.
+//! over, and run through every adapter; the streams among them through their own.
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ use crate::failure::Proof;
 use crate::fixtures::{PROVIDERS, all, body, head};
 use crate::json::Json;
 use crate::openai::request::parse;
+use crate::stream::sampling::decode;
 
 /// Deterministic, so that a failure can be repeated.
 struct Dice(u64);
@@ -133,4 +134,59 @@ fn every_spoiled_answer_is_read_or_fails_with_a_proof() {
         }
     }
     assert!(read > 1_000 && failed > 1_000, "the dice are loaded: {read} read, {failed} failed");
+}
+
+/// One event's data is spoiled as JSON, or some bytes are changed, lost or doubled.
+fn spoil_stream(dice: &mut Dice, body: &str) -> Vec<u8> {
+    let mut frames: Vec<String> = body.split_inclusive("\n\n").map(str::to_owned).collect();
+    for _ in 0..=dice.roll(2) {
+        let i = dice.roll(frames.len());
+        let data = frames[i].split_once("data: ").map(|(_, data)| data.trim_end().to_owned()).unwrap_or_default();
+        match serde_json::from_str::<Value>(&data) {
+            Ok(mut value) if dice.roll(4) > 0 => {
+                dice.spoil(&mut value);
+                frames[i] = frames[i].replace(&data, &value.to_string());
+            }
+            _ if dice.roll(3) == 0 => frames[i].clear(),
+            _ => frames[i] = frames[i].repeat(2),
+        }
+    }
+    let mut bytes = frames.concat().into_bytes();
+    if dice.roll(4) == 0 && !bytes.is_empty() {
+        let at = dice.roll(bytes.len());
+        bytes[at] = [b'\n', b'\r', b'{', b'"', 0xff, 0][dice.roll(6)];
+    }
+    bytes
+}
+
+#[test]
+fn every_spoiled_stream_is_an_answer_or_fails_the_same_way_however_its_bytes_come() {
+    let request = crate::stream::sampling::request("");
+    let (mut read, mut failed, mut unknown) = (0, 0, 0);
+    for (provider, _) in PROVIDERS {
+        let streams = all(provider).into_iter().filter(|fixture| fixture["request"]["stream"] == true);
+        let streams: Vec<Value> = streams.collect();
+        for (seed, fixture) in (0..1_500).zip(streams.iter().cycle()) {
+            let mut dice = Dice(seed);
+            let head = head(&fixture["response"]);
+            let body = spoil_stream(&mut dice, fixture["response"]["body"].as_str().unwrap());
+            let adapter = adapter_named(provider).unwrap();
+            let decode = |size: usize| decode(adapter.as_ref(), &request, &head, body.chunks(size));
+            let outcome = decode(body.len().max(1));
+            assert_eq!(decode(1 + dice.roll(40)), outcome, "{provider}, seed {seed}");
+            match &outcome.answer {
+                Ok((reply, _)) => {
+                    assert!(!reply.choices.is_empty(), "{provider}, seed {seed}");
+                    assert_eq!(outcome.finishes().len(), reply.choices.len(), "{provider}, seed {seed}");
+                    read += 1;
+                }
+                Err(failure) if failure.proof == Proof::Unknown => unknown += 1,
+                Err(failure) => {
+                    assert_eq!(failure.proof, Proof::EndedWithoutResult, "{provider}, seed {seed}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    assert!(read > 300 && failed > 300 && unknown > 300, "loaded: {read} read, {failed} failed, {unknown} unknown");
 }

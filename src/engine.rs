@@ -175,11 +175,12 @@ impl Engine {
             () = tokio::time::sleep(self.inner.config.server.drain) => tracing::warn!("the drain time is over"),
             () = hurry => tracing::warn!("second signal: not waiting any longer"),
         }
-        self.inner.phase.send_replace(Phase::Stopped);
+        // Marked first, so that the callers whose wait now ends find `unknown` in the database, and are told so.
         match self.inner.store.mark_own_attempts_unknown(self.inner.lease.id()).await {
             Ok(left) => tracing::info!(left, "drained: attempts still running are unknown now"),
             Err(error) => tracing::error!(%error, "attempts could not be marked; another instance's sweep will do it"),
         }
+        self.inner.phase.send_replace(Phase::Stopped);
         if let Err(error) = self.inner.store.end_lease(self.inner.lease.id()).await {
             tracing::error!(%error, "the lease could not be ended; it runs out by itself");
         }

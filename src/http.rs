@@ -9,6 +9,7 @@ mod body;
 mod chat;
 mod contracts;
 mod events;
+mod extract;
 mod headers;
 mod health;
 mod jobs;

@@ -204,10 +204,16 @@ fn passes(error: &sqlx::Error) -> bool {
 
 fn is_unavailable(error: &sqlx::Error) -> bool {
     passes(error)
+        || error.as_database_error().and_then(|e| e.code()).is_some_and(|code| is_closed_door(&code))
         || matches!(
             error,
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) | sqlx::Error::Configuration(_)
         )
+}
+
+/// A new connection was not let in: the database takes none, is not there, or knows this user no more.
+fn is_closed_door(code: &str) -> bool {
+    code.starts_with("28") || matches!(code, "55000" | "3D000")
 }
 
 /// Connection faults, shutdowns, a full disk, a statement timed out, a server that turned read-only under a failover.

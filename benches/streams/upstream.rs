@@ -46,7 +46,8 @@ async fn serve(mut connection: TcpStream, mut released: watch::Receiver<u64>, he
     connection.write_all(HEAD.as_bytes()).await.ok()?;
     let chunk = format!("{CHUNK}\n\n");
     if let Some(at) = request.find("burst ") {
-        let count: usize = request[at + 6..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
+        let count: usize =
+            request[at + 6..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
         connection.write_all(chunk.as_bytes()).await.ok()?;
         for _ in 1..count {
             connection.write_all(chunk.as_bytes()).await.ok()?;
@@ -68,7 +69,8 @@ async fn read(connection: &mut TcpStream) -> Option<String> {
         bytes.extend_from_slice(&buffer[..read]);
         let text = String::from_utf8_lossy(&bytes);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
         if body.len() >= length.unwrap_or(0) {
             return Some(text.into_owned());
         }

@@ -34,7 +34,10 @@ pub struct Read {
 
 impl World {
     pub async fn start() -> World {
-        let folder = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().expect("a folder");
+        let folder = tempfile::Builder::new()
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir()
+            .expect("a folder");
         let provider = Upstream::start().await;
         let postgres = PrivatePostgres::start(&folder.path().join("data")).await.expect("a Postgres");
         postgres.ensure_database("bench").await.expect("a database");
@@ -59,7 +62,15 @@ impl World {
             .stdout(Stdio::null())
             .spawn()
             .expect("the gateway");
-        let world = World { gateway, upstream: provider.address, provider, postgres, process, key: key.reveal().to_owned(), folder };
+        let world = World {
+            gateway,
+            upstream: provider.address,
+            provider,
+            postgres,
+            process,
+            key: key.reveal().to_owned(),
+            folder,
+        };
         let until = Instant::now() + Duration::from_secs(30);
         while TcpStream::connect(gateway).await.is_err() {
             assert!(Instant::now() < until, "the gateway did not start");
@@ -77,7 +88,9 @@ impl World {
 
     /// A streamed chat request as bytes, good for the gateway and for the provider itself.
     pub fn call(&self, idempotency_key: &str, prompt: &str) -> String {
-        let body = format!("{{\"model\":\"support\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"{prompt}\"}}]}}");
+        let body = format!(
+            "{{\"model\":\"support\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"{prompt}\"}}]}}"
+        );
         format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nidempotency-key: {idempotency_key}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             self.key,
@@ -92,7 +105,11 @@ impl World {
     pub async fn wait_for_held(&self, count: usize) {
         let until = Instant::now() + Duration::from_secs(60);
         while self.provider.held.load(Ordering::SeqCst) < count {
-            assert!(Instant::now() < until, "{} of {count} streams are open", self.provider.held.load(Ordering::SeqCst));
+            assert!(
+                Instant::now() < until,
+                "{} of {count} streams are open",
+                self.provider.held.load(Ordering::SeqCst)
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         // The last chunk is on its way through the gateway.

@@ -1,13 +1,13 @@
 //! OpenAI's stream of `chat.completion.chunk`s, for the client and into one whole answer.
 //!
 //! A chunk passes byte for byte where nothing in it must change. What is changed: tool-call fragments without an index
-//! get theirs ([`calls`]), usage is taken out of chunks that carry more and comes once, last, and a finish reason is
+//! get theirs (`calls`), usage is taken out of chunks that carry more and comes once, last, and a finish reason is
 //! held back until the stream has ended properly. So a client sees exactly one per choice (some servers repeat it with
 //! every fragment, field case B024), never one of a stream that was cut or failed, and `tool_calls` where there are any
 //! (D5).
 //!
 //! The answer is whole when every choice has its finish reason; `[DONE]` may be missing, and proves nothing alone (D4).
-//! It is put together by [`assembly`] and then read by the rules for whole answers.
+//! It is put together by `assembly` and then read by the rules for whole answers.
 
 mod assembly;
 mod calls;

@@ -1,18 +1,18 @@
 //! A stream request that is answered with one JSON body: collected, read as a whole answer, and given out in chunks.
 
-use std::sync::Arc;
-
 use crate::adapter::StreamPiece;
 use crate::canonical::Answer;
 use crate::failure::Failure;
 use crate::openai::stream::rechunk_pieces;
 
+type Read = dyn Fn(&[u8]) -> Result<Answer, Failure> + Send;
+
 /// Reads a whole body as the adapter does.
-pub(crate) struct ReadWhole(Arc<dyn Fn(&[u8]) -> Result<Answer, Failure> + Send + Sync>);
+pub(crate) struct ReadWhole(Box<Read>);
 
 impl ReadWhole {
-    pub(crate) fn new(read: impl Fn(&[u8]) -> Result<Answer, Failure> + Send + Sync + 'static) -> Self {
-        ReadWhole(Arc::new(read))
+    pub(crate) fn new(read: impl Fn(&[u8]) -> Result<Answer, Failure> + Send + 'static) -> Self {
+        ReadWhole(Box::new(read))
     }
 }
 

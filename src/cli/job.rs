@@ -15,8 +15,7 @@ use crate::store::StoreError;
 pub enum Command {
     /// List jobs, newest first.
     List {
-        /// queued, running, unknown, succeeded, failed or cancelled.
-        #[arg(long)]
+        #[arg(long, value_parser = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"])]
         state: Option<String>,
         #[arg(long)]
         owner: Option<String>,

@@ -39,11 +39,24 @@ impl Circuit {
         }
     }
 
-    /// A call begins. After a pause it is the one probe; others wait until it has ended, or `timeout` at most.
-    pub fn begin(&mut self, now: Timestamp, timeout: Duration) {
-        if self.until.is_some_and(|until| until <= now) {
+    /// Whether calls go out freely: no pause, and none just over.
+    pub fn is_free(&self) -> bool {
+        self.until.is_none()
+    }
+
+    /// Whether a call may begin now. After a pause the first to ask is the one probe; others wait until it has ended,
+    /// or `timeout` at most. Asking and taking are one step, or many would be first.
+    pub fn begin(&mut self, now: Timestamp, timeout: Duration) -> bool {
+        let may = self.closed_until(now).is_none();
+        if may && self.until.is_some() {
             self.probe_until = Some(now + timeout);
         }
+        may
+    }
+
+    /// The call that was to begin did not: the probe is somebody else's.
+    pub fn give_up(&mut self) {
+        self.probe_until = None;
     }
 
     /// A real call, or a contract run, has succeeded.
@@ -104,8 +117,11 @@ mod tests {
         circuit.failed(OVERLOADED, None, T0);
         assert_eq!(circuit.closed_until(T0), Some(at(5)));
         assert_eq!(circuit.closed_until(at(5)), None);
-        circuit.begin(at(5), Duration::from_secs(30));
-        assert_eq!(circuit.closed_until(at(6)), Some(at(35)), "only one probe at a time");
+        assert!(circuit.begin(at(5), Duration::from_secs(30)));
+        assert!(!circuit.begin(at(5), Duration::from_secs(30)), "only one probe at a time");
+        assert_eq!(circuit.closed_until(at(6)), Some(at(35)));
+        circuit.give_up();
+        assert!(circuit.begin(at(6), Duration::from_secs(30)), "a probe that never went out holds up nobody");
         circuit.succeeded();
         assert_eq!(circuit, Circuit::default());
     }

@@ -31,14 +31,20 @@ impl Circuits {
             .collect()
     }
 
-    /// Whether this target may be called now.
-    pub fn is_open_to(&self, target: &Target, now: Timestamp) -> bool {
-        self.lock().get(target).and_then(|circuit| circuit.closed_until(now)).is_none()
+    /// Whether calls to this target go out freely. After a pause they do not: each has to ask [`Circuits::begin`].
+    pub fn is_free(&self, target: &Target) -> bool {
+        self.lock().get(target).is_none_or(Circuit::is_free)
     }
 
-    pub fn begin(&self, target: &Target, now: Timestamp, timeout: Duration) {
+    /// Whether a call to this target may begin now; after a pause it is then the one probe.
+    pub fn begin(&self, target: &Target, now: Timestamp, timeout: Duration) -> bool {
+        self.lock().get_mut(target).is_none_or(|circuit| circuit.begin(now, timeout))
+    }
+
+    /// The call that was to begin did not.
+    pub fn give_up(&self, target: &Target) {
         if let Some(circuit) = self.lock().get_mut(target) {
-            circuit.begin(now, timeout);
+            circuit.give_up();
         }
     }
 

@@ -213,7 +213,7 @@ impl Engine {
     /// The primary's attempt, where it may start at once.
     fn first_attempt(&self, route: &Route) -> Option<FirstAttempt> {
         let candidate = Candidate::primary(route)?;
-        let free = self.may_start() && self.inner.circuits.is_open_to(candidate.target(), self.clock());
+        let free = self.may_start() && self.inner.circuits.is_free(candidate.target());
         free.then(|| FirstAttempt {
             id: AttemptId::fresh(),
             candidate,

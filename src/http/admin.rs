@@ -1,12 +1,15 @@
 //! What people on call do: see what nobody knows, clear it by name and with a reason, see races and circuits.
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use providers::failure::clean;
+use providers::json::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::extract::{Path, Query};
 use super::headers::rfc3339;
 use super::jobs::id_of;
 use super::problem::{Problem, Shape};
@@ -94,12 +97,16 @@ pub struct Deed {
 
 impl Deed {
     pub fn actor(&self) -> &str {
-        self.actor.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(NAMELESS)
+        actor(self.actor.as_deref())
     }
 
     pub fn reason(&self) -> Result<&str, Problem> {
         reason(self.reason.as_deref())
     }
+}
+
+pub fn actor(text: Option<&str>) -> &str {
+    text.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(NAMELESS)
 }
 
 pub fn reason(text: Option<&str>) -> Result<&str, Problem> {
@@ -118,7 +125,15 @@ pub async fn read<T: for<'de> Deserialize<'de>>(
 ) -> Result<T, Problem> {
     let bytes = body::read(headers, body_in, &engine.config().server).await?;
     let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
-    body::object(bytes)?;
+    let object = body::object(bytes)?;
+    let holds_nul = |json: &Json| matches!(json, Json::String(text) if text.contains('\0'));
+    if let Some((name, _)) = object.iter().find(|(_, json)| holds_nul(json)) {
+        return Err(Problem::Invalid {
+            param: Some(name.to_owned()),
+            code: "invalid_request",
+            message: format!("`{}` holds NUL, which is kept nowhere", clean(name)),
+        });
+    }
     serde_json::from_slice(bytes).map_err(|e| Problem::InvalidJson(e.to_string()))
 }
 

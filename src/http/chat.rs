@@ -106,7 +106,7 @@ async fn answer_when_done(
     let mut response = match progress {
         Progress::Succeeded(delivered) => success(&delivered, form)?,
         Progress::Streaming(log) if form != Form::Whole => stream::live(&log, ticket, form == INCLUDE_USAGE),
-        Progress::Running | Progress::Streaming(_) => still_running(engine, owner, &ticket).await?,
+        Progress::Running | Progress::Streaming(_) => still_running(engine, owner, &ticket, form).await?,
         Progress::Unknown { attempt, since } => {
             Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }.answer(Shape::OpenAi)
         }
@@ -121,8 +121,11 @@ async fn answer_when_done(
 }
 
 /// `Prefer: wait` is over: the job goes on, and this is where to ask.
-async fn still_running(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Result<Response, Problem> {
+async fn still_running(engine: &Engine, owner: OwnerId, ticket: &Ticket, form: Form) -> Result<Response, Problem> {
     let snapshot = engine.store().job(owner, ticket.job).await?.ok_or(Problem::NotFound)?;
+    if let Some(known) = as_stored(engine, &snapshot, form).await? {
+        return Ok(known);
+    }
     let mut response = (StatusCode::ACCEPTED, axum::Json(view::job(&snapshot))).into_response();
     headers::location(response.headers_mut(), ticket.job);
     Ok(response)
@@ -132,17 +135,23 @@ async fn still_running(engine: &Engine, owner: OwnerId, ticket: &Ticket) -> Resu
 async fn interrupted(engine: &Engine, owner: OwnerId, ticket: &Ticket, form: Form) -> Result<Response, Problem> {
     let job = ticket.job;
     let snapshot = engine.store().job(owner, job).await?.ok_or(Problem::NotFound)?;
-    if snapshot.job.state.is_terminal() {
-        return replay(engine, &snapshot, form).await;
+    let known = as_stored(engine, &snapshot, form).await?;
+    Ok(known.unwrap_or_else(|| Problem::Interrupted { job }.answer(Shape::OpenAi)))
+}
+
+/// A job that is over, or whose outcome nobody knows, as the database has it; whoever waits has not heard of it yet.
+async fn as_stored(engine: &Engine, snapshot: &Snapshot, form: Form) -> Result<Option<Response>, Problem> {
+    let job = &snapshot.job;
+    if job.state.is_terminal() {
+        return replay(engine, snapshot, form).await.map(Some);
     }
-    let problem = match snapshot.unknown_attempt() {
-        Some(open) => {
-            let (attempt, since) = (open.id, snapshot.job.updated_at);
-            Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }
-        }
-        None => Problem::Interrupted { job },
-    };
-    Ok(problem.answer(Shape::OpenAi))
+    let unknown = snapshot.unknown_attempt().map(|open| Problem::AttemptUnknown {
+        job: job.id,
+        attempt: open.id,
+        since: job.updated_at,
+        key_origin: job.key_origin,
+    });
+    Ok(unknown.map(|problem| problem.answer(Shape::OpenAi)))
 }
 
 /// A job that is over, answered again from what is stored.

@@ -1,13 +1,14 @@
 //! Contract runs and permits, for those who prove and enable a fallback.
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::admin::{Deed, read, reason};
+use super::admin::{Deed, actor, read, reason};
+use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
 use super::view;
 use crate::domain::ids::{PermitId, RunId};
@@ -128,7 +129,7 @@ pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Bo
             message: "`run_id` is no run's id; GET /admin/v1/contract-runs lists them".to_owned(),
         })?;
         let why = reason(new.reason.as_deref())?;
-        let actor = new.actor.as_deref().unwrap_or("operator");
+        let actor = actor(new.actor.as_deref());
         let permit =
             grant_permit(engine.store(), engine.config(), &new.route, run, actor, why).await.map_err(refused)?;
         Ok((StatusCode::CREATED, axum::Json(view::permit(&permit))).into_response())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use providers::json::{Json, Object};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::auth::Caller;
 use super::chat::{Form, replay, required_key, success, understand};
+use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
 use super::{body, headers, view};
 use crate::domain::fingerprint::fingerprint;

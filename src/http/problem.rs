@@ -103,6 +103,8 @@ const KEY_CURE: &str = "this request creates a job and needs an Idempotency-Key 
     extra_headers={\"Idempotency-Key\": key}. openai-node, AI SDK: {headers: {'Idempotency-Key': key}}";
 
 impl Problem {
+    /// A table: one row a line, however wide.
+    #[rustfmt::skip]
     fn line(&self) -> Line {
         let line = |status: u16, code: &'static str, message: String| Line {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY),
@@ -110,125 +112,43 @@ impl Problem {
             message,
         };
         match self {
-            Problem::NotAuthenticated => line(
-                401,
-                "invalid_api_key",
-                "no valid API key: send Authorization: Bearer <key>, as printed by `interlock key create`".into(),
-            ),
-            Problem::TwoCredentials => line(
-                400,
-                "conflicting_credentials",
-                "Authorization and x-api-key are both present and differ: send one".into(),
-            ),
-            Problem::OperatorsOnly => line(
-                401,
-                "invalid_operator_token",
-                "operators only: send Authorization: Bearer <operator token>".into(),
-            ),
-            Problem::OperatorTokenUnset => line(
-                403,
-                "operator_token_unset",
-                "operator routes are closed until server.operator_token is set".into(),
-            ),
+            Problem::NotAuthenticated => line(401, "invalid_api_key", "no valid API key: send Authorization: Bearer <key>, as printed by `interlock key create`".into()),
+            Problem::TwoCredentials => line(400, "conflicting_credentials", "Authorization and x-api-key are both present and differ: send one".into()),
+            Problem::OperatorsOnly => line(401, "invalid_operator_token", "operators only: send Authorization: Bearer <operator token>".into()),
+            Problem::OperatorTokenUnset => line(403, "operator_token_unset", "operator routes are closed until server.operator_token is set".into()),
             Problem::KeyMissing => line(400, "idempotency_key_missing", KEY_CURE.into()),
             Problem::KeyTwice => line(400, "idempotency_key_invalid", "two Idempotency-Key headers: send one".into()),
             Problem::KeyInvalid(error) => line(400, "idempotency_key_invalid", error.to_string()),
-            Problem::KeyConflict { job } => line(
-                409,
-                "idempotency_key_conflict",
-                format!(
-                    "this Idempotency-Key belongs to job {job} with another payload; use a fresh key for a new intent. Nothing was sent"
-                ),
-            ),
-            Problem::BodyTooLarge { limit } => {
-                line(413, "request_too_large", format!("the body is larger than {limit} bytes (server.body_limit)"))
-            }
-            Problem::BodyTimeout => {
-                line(408, "request_timeout", "the body did not arrive in time (server.body_timeout)".into())
-            }
+            Problem::KeyConflict { job } => line(409, "idempotency_key_conflict", format!("this Idempotency-Key belongs to job {job} with another payload; use a fresh key for a new intent. Nothing was sent")),
+            Problem::BodyTooLarge { limit } => line(413, "request_too_large", format!("the body is larger than {limit} bytes (server.body_limit)")),
+            Problem::BodyTimeout => line(408, "request_timeout", "the body did not arrive in time (server.body_timeout)".into()),
             Problem::BodyUnreadable => line(400, "body_unreadable", "the body could not be read to its end".into()),
-            Problem::BodyEncoded => {
-                line(415, "unsupported_content_encoding", "send the body without Content-Encoding".into())
-            }
+            Problem::BodyEncoded => line(415, "unsupported_content_encoding", "send the body without Content-Encoding".into()),
             Problem::InvalidJson(why) => line(400, "invalid_json", format!("the body is no usable JSON: {why}")),
             Problem::Invalid { code, message, .. } => line(400, code, message.clone()),
-            Problem::RouteUnknown { model } => line(
-                404,
-                "model_not_found",
-                format!("no route is named `{model}`; GET /v1/models lists those this key may use"),
-            ),
+            Problem::RouteUnknown { model } => line(404, "model_not_found", format!("no route is named `{model}`; GET /v1/models lists those this key may use")),
             Problem::NoSuchRoute => line(404, "not_found", "there is nothing at this address".into()),
             Problem::WrongMethod => line(405, "method_not_allowed", "this address does not take this method".into()),
             Problem::NotFound => line(404, "not_found", "there is no such thing".into()),
             Problem::AttemptUnknown { job, attempt, since, key_origin } => {
                 let (status, advice) = match key_origin {
-                    KeyOrigin::Client => {
-                        (504, "repeat the request with the same Idempotency-Key to wait for it: nothing is sent twice")
-                    }
-                    KeyOrigin::Gateway => {
-                        (424, "do not repeat the request, it would be a new intent; ask GET /v1/jobs/{id} instead")
-                    }
+                    KeyOrigin::Client => (504, "repeat the request with the same Idempotency-Key to wait for it: nothing is sent twice"),
+                    KeyOrigin::Gateway => (424, "do not repeat the request, it would be a new intent; ask GET /v1/jobs/{id} instead"),
                 };
-                line(
-                    status,
-                    "attempt_unknown",
-                    format!(
-                        "nobody knows yet what became of attempt {attempt} of job {job} (since {}); {advice}",
-                        headers::rfc3339(*since)
-                    ),
-                )
+                line(status, "attempt_unknown", format!("nobody knows yet what became of attempt {attempt} of job {job} (since {}); {advice}", headers::rfc3339(*since)))
             }
-            Problem::RoundOver { error, .. } | Problem::JobFailed { error, .. } => {
-                line(error_status(error), error.code.as_str(), error.message.clone())
-            }
-            Problem::JobCancelled { job } => line(
-                409,
-                "job_cancelled",
-                format!("job {job} was cancelled by its owner; use a fresh Idempotency-Key for a new intent"),
-            ),
-            Problem::ResultNotReady { job, state } => {
-                line(409, "result_not_ready", format!("job {job} is {state}; GET /v1/jobs/{job}?wait=30s waits for it"))
-            }
-            Problem::StreamBroken { job } => line(
-                502,
-                "stream_broken",
-                format!(
-                    "another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer"
-                ),
-            ),
-            Problem::ResultErased { job } => line(
-                410,
-                "result_erased",
-                format!("the payloads of job {job} are past jobs.retention and erased; its key stays used"),
-            ),
-            Problem::NotUnknown { attempt, state } => line(
-                409,
-                "attempt_not_unknown",
-                format!("attempt {attempt} is {state}; only an unknown attempt can be cleared"),
-            ),
-            Problem::JobOver { job, state } => {
-                line(409, "job_over", format!("job {job} is {state} already, and that is final"))
-            }
+            Problem::RoundOver { error, .. } | Problem::JobFailed { error, .. } => line(error_status(error), error.code.as_str(), error.message.clone()),
+            Problem::JobCancelled { job } => line(409, "job_cancelled", format!("job {job} was cancelled by its owner; use a fresh Idempotency-Key for a new intent")),
+            Problem::ResultNotReady { job, state } => line(409, "result_not_ready", format!("job {job} is {state}; GET /v1/jobs/{job}?wait=30s waits for it")),
+            Problem::StreamBroken { job } => line(502, "stream_broken", format!("another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer")),
+            Problem::ResultErased { job } => line(410, "result_erased", format!("the payloads of job {job} are past jobs.retention and erased; its key stays used")),
+            Problem::NotUnknown { attempt, state } => line(409, "attempt_not_unknown", format!("attempt {attempt} is {state}; only an unknown attempt can be cleared")),
+            Problem::JobOver { job, state } => line(409, "job_over", format!("job {job} is {state} already, and that is final")),
             Problem::Refused { code, message } => line(409, code, message.clone()),
-            Problem::Draining => line(
-                503,
-                "shutting_down",
-                "this gateway is shutting down; nothing was accepted, repeat the request".into(),
-            ),
-            Problem::Interrupted { job } => line(
-                503,
-                "interrupted",
-                format!("this gateway stopped waiting for job {job}; repeat the request with the same Idempotency-Key"),
-            ),
-            Problem::StoreUnavailable => line(
-                503,
-                "store_unavailable",
-                "the database does not answer; nothing was promised, repeat the request with the same Idempotency-Key"
-                    .into(),
-            ),
-            Problem::Internal => {
-                line(500, "internal_error", "the gateway met a fault of its own; its log has the details".into())
-            }
+            Problem::Draining => line(503, "shutting_down", "this gateway is shutting down; nothing was accepted, repeat the request".into()),
+            Problem::Interrupted { job } => line(503, "interrupted", format!("this gateway stopped waiting for job {job}; repeat the request with the same Idempotency-Key")),
+            Problem::StoreUnavailable => line(503, "store_unavailable", "the database does not answer; nothing was promised, repeat the request with the same Idempotency-Key".into()),
+            Problem::Internal => line(500, "internal_error", "the gateway met a fault of its own; its log has the details".into()),
         }
     }
 

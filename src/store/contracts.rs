@@ -118,7 +118,7 @@ impl Store {
             .bind(end.kinds[0])
             .bind(end.kinds[1])
             .bind(end.kinds[2])
-            .bind(&end.error)
+            .bind(end.error.as_ref().map(|error| error.replace('\0', "\\u0000")))
             .bind(ordinals)
             .bind(column(|c| &c.kind))
             .bind(column(|c| &c.name))

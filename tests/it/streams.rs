@@ -149,7 +149,8 @@ async fn a_finish_reason_is_enough_and_done_is_not_needed() {
 // B018, B019, B080
 #[tokio::test]
 async fn an_error_before_any_content_is_a_failure_like_any_other() {
-    for frame in [r#"{"error":{"message":"no capacity","code":null}}"#, r#"{"error":{"message":"busy","code":429.0}}"#] {
+    for frame in [r#"{"error":{"message":"no capacity","code":null}}"#, r#"{"error":{"message":"busy","code":429.0}}"#]
+    {
         let (alpha, beta) = (ScriptedUpstream::start().await, ScriptedUpstream::start().await);
         alpha.always(Stream::begin().raw(": warming up\n\n").data(frame).end());
         beta.always(sound(&["from beta"]));
@@ -220,12 +221,8 @@ async fn comments_do_not_reset_the_clocks() {
 #[tokio::test]
 async fn tool_calls_stream_with_stable_indexes_and_replay_the_same() {
     let alpha = ScriptedUpstream::start().await;
-    let call = |index: u64, id: &str, arguments: &str| {
-        json!({ "tool_calls": [{ "index": index, "id": id, "type": "function", "function": { "name": "rd", "arguments": arguments } }] })
-    };
-    let more = |index: u64, arguments: &str| {
-        json!({ "tool_calls": [{ "index": index, "function": { "arguments": arguments } }] })
-    };
+    let call = |index: u64, id: &str, arguments: &str| json!({ "tool_calls": [{ "index": index, "id": id, "type": "function", "function": { "name": "rd", "arguments": arguments } }] });
+    let more = |index: u64, arguments: &str| json!({ "tool_calls": [{ "index": index, "function": { "arguments": arguments } }] });
     alpha.next(
         Stream::begin()
             .delta(&call(0, "c1", ""))
@@ -250,13 +247,28 @@ async fn tool_calls_stream_with_stable_indexes_and_replay_the_same() {
 async fn an_anthropic_stream_comes_out_in_openais_shape() {
     let alpha = ScriptedUpstream::speaking(Wire::Anthropic).await;
     let events = [
-        ("message_start", json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}})),
-        ("content_block_start", json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})),
+        (
+            "message_start",
+            json!({"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}),
+        ),
+        (
+            "content_block_start",
+            json!({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}),
+        ),
         ("ping", json!({"type":"ping"})),
-        ("content_block_delta", json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"one "}})),
-        ("content_block_delta", json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"two"}})),
+        (
+            "content_block_delta",
+            json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"one "}}),
+        ),
+        (
+            "content_block_delta",
+            json!({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"two"}}),
+        ),
         ("content_block_stop", json!({"type":"content_block_stop","index":0})),
-        ("message_delta", json!({"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":5}})),
+        (
+            "message_delta",
+            json!({"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":5}}),
+        ),
         ("message_stop", json!({"type":"message_stop"})),
     ];
     let body: String = events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect();

@@ -145,20 +145,66 @@ const BANS: [Ban; 8] = [
         rule: "`domain` does no I/O, reads no clock and draws nothing",
         under: &["src/domain"],
         except: &[],
-        words: &["tokio", "axum", "hyper", "reqwest", "http", "std::fs", "std::net", "std::env", "std::process", "Instant", "SystemTime", "now_utc", "rand", "PgPool", "query"],
+        words: &[
+            "tokio",
+            "axum",
+            "hyper",
+            "reqwest",
+            "http",
+            "std::fs",
+            "std::net",
+            "std::env",
+            "std::process",
+            "Instant",
+            "SystemTime",
+            "now_utc",
+            "rand",
+            "PgPool",
+            "query",
+        ],
     },
-    Ban { rule: "`domain` draws ids only in ids.rs", under: &["src/domain"], except: &["src/domain/ids"], words: &["sqlx", "now_v7", "Uuid"] },
+    Ban {
+        rule: "`domain` draws ids only in ids.rs",
+        under: &["src/domain"],
+        except: &["src/domain/ids"],
+        words: &["sqlx", "now_v7", "Uuid"],
+    },
     Ban {
         rule: "only `store` talks to the database",
         under: &["src"],
         except: &["src/store", "src/domain/ids", "src/local/postgres", "src/config/check"],
         words: &["sqlx"],
     },
-    Ban { rule: "`engine` knows no HTTP", under: &["src/engine"], except: &[], words: &["StatusCode", "axum", "hyper", "http"] },
-    Ban { rule: "only `http` knows status codes", under: &["src"], except: &["src/http", "src/local/sim"], words: &["StatusCode"] },
-    Ban { rule: "`providers` never sees a job", under: &["providers"], except: &[], words: &["sqlx", "axum", "interlock", "job", "jobs", "Job", "JobId", "job_id"] },
-    Ban { rule: "`contracts` never sees the database", under: &["contracts"], except: &[], words: &["sqlx", "axum", "reqwest", "interlock", "JobId"] },
-    Ban { rule: "only providers/transport uses the HTTP client", under: &["src", "providers", "contracts"], except: &["providers/transport"], words: &["reqwest"] },
+    Ban {
+        rule: "`engine` knows no HTTP",
+        under: &["src/engine"],
+        except: &[],
+        words: &["StatusCode", "axum", "hyper", "http"],
+    },
+    Ban {
+        rule: "only `http` knows status codes",
+        under: &["src"],
+        except: &["src/http", "src/local/sim"],
+        words: &["StatusCode"],
+    },
+    Ban {
+        rule: "`providers` never sees a job",
+        under: &["providers"],
+        except: &[],
+        words: &["sqlx", "axum", "interlock", "job", "jobs", "Job", "JobId", "job_id"],
+    },
+    Ban {
+        rule: "`contracts` never sees the database",
+        under: &["contracts"],
+        except: &[],
+        words: &["sqlx", "axum", "reqwest", "interlock", "JobId"],
+    },
+    Ban {
+        rule: "only providers/transport uses the HTTP client",
+        under: &["src", "providers", "contracts"],
+        except: &["providers/transport"],
+        words: &["reqwest"],
+    },
 ];
 
 #[test]
@@ -179,19 +225,30 @@ fn ids_of_the_domain_are_all_that_it_has_from_sqlx() {
     let sources = sources();
     let ids = sources.iter().find(|s| s.path == "src/domain/ids.rs").expect("ids.rs");
     let lines = ids.code.lines().filter(|line| line.contains("sqlx"));
-    assert_none("`domain` may derive sqlx::Type and nothing else", lines.filter(|l| !l.contains("sqlx::Type") && !l.contains("#[sqlx(transparent)]")).map(str::to_owned).collect());
+    assert_none(
+        "`domain` may derive sqlx::Type and nothing else",
+        lines.filter(|l| !l.contains("sqlx::Type") && !l.contains("#[sqlx(transparent)]")).map(str::to_owned).collect(),
+    );
 }
 
 #[test]
 fn sql_text_stands_in_the_store_alone() {
-    const BEGINNINGS: [&str; 9] = ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM ", "WITH ", "CREATE ", "ALTER ", "DROP ", "TRUNCATE "];
+    const BEGINNINGS: [&str; 9] =
+        ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM ", "WITH ", "CREATE ", "ALTER ", "DROP ", "TRUNCATE "];
     let is_sql = |text: &String| {
         let text = text.trim_start_matches(|c: char| "rb#\"".contains(c)).trim_start();
         let text = text.strip_prefix("/*").and_then(|t| t.split_once("*/")).map_or(text, |(_, sql)| sql.trim_start());
         BEGINNINGS.iter().any(|word| text.starts_with(word))
     };
-    let outside = sources().into_iter().filter(|s| s.is_under(&["src", "providers", "contracts"]) && !s.is_under(&["src/store", "src/local/postgres"]));
-    assert_none("SQL text outside src/store", outside.flat_map(|s| s.literals.into_iter().filter(is_sql).map(move |sql| format!("{}: {sql}", s.path))).collect());
+    let outside = sources().into_iter().filter(|s| {
+        s.is_under(&["src", "providers", "contracts"]) && !s.is_under(&["src/store", "src/local/postgres"])
+    });
+    assert_none(
+        "SQL text outside src/store",
+        outside
+            .flat_map(|s| s.literals.into_iter().filter(is_sql).map(move |sql| format!("{}: {sql}", s.path)))
+            .collect(),
+    );
 }
 
 /// Each module of `src` and the modules that it may use: http, console, cli → engine → store → domain. The demo is a
@@ -216,12 +273,16 @@ fn modules_depend_in_one_direction() {
         if ["src/lib.rs", "src/main.rs"].contains(&source.path.as_str()) {
             continue;
         }
-        let Some((module, allowed)) = DIRECTION.iter().find(|(name, _)| source.is_under(&[&format!("src/{name}")])) else {
+        let Some((module, allowed)) = DIRECTION.iter().find(|(name, _)| source.is_under(&[&format!("src/{name}")]))
+        else {
             offenders.push(format!("{} has no place in DIRECTION", source.path));
             continue;
         };
         for at in occurrences(&source.code, "crate::") {
-            let used = source.code[at + "crate::".len()..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+            let used = source.code[at + "crate::".len()..]
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .next()
+                .unwrap_or_default();
             if used != *module && !allowed.contains(&used) {
                 offenders.push(format!("{}:{} uses `crate::{used}`", source.path, source.line(at)));
             }
@@ -235,14 +296,20 @@ fn files_and_functions_stay_short() {
     let sources = sources();
     let long = |s: &Source| s.text.lines().count() > 500;
     assert_none("no file over 500 lines", sources.iter().filter(|s| long(s)).map(|s| s.path.clone()).collect());
-    let functions = sources.iter().flat_map(|s| functions(s).into_iter().filter(|(_, _, lines)| *lines > 60).map(move |(name, line, lines)| format!("{}:{line} {name}: {lines} lines", s.path)));
+    let functions = sources.iter().flat_map(|s| {
+        functions(s)
+            .into_iter()
+            .filter(|(_, _, lines)| *lines > 60)
+            .map(move |(name, line, lines)| format!("{}:{line} {name}: {lines} lines", s.path))
+    });
     assert_none("no function over 60 lines", functions.collect());
 }
 
 /// Every function with a body: its name, its first line, and how many lines it has.
 fn functions(source: &Source) -> Vec<(String, usize, usize)> {
     let found = occurrences(&source.code, "fn").filter_map(|at| {
-        let name: String = source.code[at + 2..].trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let name: String =
+            source.code[at + 2..].trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let end = at + end_of_body(&source.code[at..])?;
         let (first, last) = (source.line(at), source.line(end));
         (!name.is_empty()).then_some((name, first, last - first + 1))
@@ -277,28 +344,40 @@ fn end_of_body(code: &str) -> Option<usize> {
 fn names_say_what_a_file_holds() {
     const EMPTY: [&str; 6] = ["mod", "utils", "util", "common", "helpers", "manager"];
     let says_nothing = |s: &Source| s.path.split(['/', '.']).any(|part| EMPTY.contains(&part));
-    assert_none("no mod.rs, utils, common, helpers, manager", sources().iter().filter(|s| says_nothing(s)).map(|s| s.path.clone()).collect());
+    assert_none(
+        "no mod.rs, utils, common, helpers, manager",
+        sources().iter().filter(|s| says_nothing(s)).map(|s| s.path.clone()).collect(),
+    );
 }
 
 #[test]
 fn every_module_opens_with_what_it_answers() {
     let mute = |s: &Source| !s.text.starts_with("//! ");
-    assert_none("a module opens with a `//!` doc", sources().iter().filter(|s| mute(s)).map(|s| s.path.clone()).collect());
+    assert_none(
+        "a module opens with a `//!` doc",
+        sources().iter().filter(|s| mute(s)).map(|s| s.path.clone()).collect(),
+    );
 }
 
 #[test]
 fn nothing_is_left_to_do() {
     const WORDS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
     let left = |s: &Source| WORDS.iter().any(|word| occurrences(&s.code, word).next().is_some());
-    assert_none("no todo!, unimplemented!, dbg!", sources().iter().filter(|s| left(s)).map(|s| s.path.clone()).collect());
+    assert_none(
+        "no todo!, unimplemented!, dbg!",
+        sources().iter().filter(|s| left(s)).map(|s| s.path.clone()).collect(),
+    );
 }
 
 #[test]
 fn the_top_level_shows_what_there_is_and_nothing_else() {
-    const NEEDED: [&str; 9] = ["Cargo.toml", "Cargo.lock", "README.md", "src", "providers", "contracts", "migrations", "tests", "fixtures"];
+    const NEEDED: [&str; 9] =
+        ["Cargo.toml", "Cargo.lock", "README.md", "src", "providers", "contracts", "migrations", "tests", "fixtures"];
     // `target` is cargo's, and git does not see it; so is a private Postgres of somebody's own.
     const ALLOWED: [&str; 5] = ["benches", "docs", "deploy", "target", "interlock-data"];
-    let names = std::fs::read_dir(top()).expect("the top").map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned());
+    let names = std::fs::read_dir(top())
+        .expect("the top")
+        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned());
     let visible: BTreeSet<String> = names.filter(|name| !name.starts_with('.')).collect();
     let surplus = visible.iter().filter(|n| !NEEDED.contains(&n.as_str()) && !ALLOWED.contains(&n.as_str())).cloned();
     let missing = NEEDED.iter().filter(|n| !visible.contains(**n)).map(|n| format!("{n} is missing"));

@@ -197,8 +197,12 @@ impl Choice {
             merge(&mut self.message, name, value);
         }
         match delta.get_mut("tool_calls") {
-            None | Some(Json::Null) => Ok(false),
-            Some(Json::Array(fragments)) => self.calls.take(fragments),
+            None => Ok(false),
+            Some(Json::Array(fragments)) if !fragments.is_empty() => self.calls.take(fragments),
+            Some(none @ (Json::Null | Json::Array(_))) => {
+                append(&mut self.message, "tool_calls", none);
+                Ok(false)
+            }
             Some(_) => Err("the tool_calls of a delta are no array".to_owned()),
         }
     }

@@ -36,6 +36,10 @@ impl Runner {
             return Then::Stop;
         }
         let Some(route) = self.route.clone() else { return Then::Decide };
+        let circuits = &self.engine.inner.circuits;
+        if !circuits.begin(candidate.target(), self.engine.clock(), route.attempt_timeout) {
+            return Then::Decide;
+        }
         let id = AttemptId::fresh();
         let new = NewAttempt {
             key: self.key(id),
@@ -51,8 +55,12 @@ impl Runner {
                 self.attempts = snapshot.attempts.len() + 1;
                 self.begin(id, &new.candidate);
             }
-            Err(StoreError::LostRace) => tokio::time::sleep(self.next_look()).await,
+            Err(StoreError::LostRace) => {
+                self.engine.inner.circuits.give_up(new.candidate.target());
+                tokio::time::sleep(self.next_look()).await;
+            }
             Err(error) => {
+                self.engine.inner.circuits.give_up(new.candidate.target());
                 tracing::warn!(job = %self.job, %error, "the attempt could not be started");
                 if let StoreError::Unavailable(_) = error {
                     self.engine.disown(new.key);
@@ -71,7 +79,6 @@ impl Runner {
         self.in_flight.insert(id);
         self.open = Some(id);
         self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
-        self.engine.inner.circuits.begin(&target, self.engine.clock(), route.attempt_timeout);
         let refuse = |failure: Failure| {
             let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
             let _ = self.events_in.send(event);

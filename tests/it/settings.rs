@@ -1,0 +1,294 @@
+//! Every setting that is wrong is named together with its cure, all at once, and the exit status is 2.
+
+use crate::command::Workplace;
+
+const SOUND: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+operator_listen = "127.0.0.1:0"
+operator_token = "env:TOKEN"
+[database]
+url = "env:DATABASE_URL"
+[providers.alpha]
+adapter = "openai"
+base_url = "http://127.0.0.1:9001/v1"
+api_key = "env:ALPHA_KEY"
+[providers.beta]
+adapter = "anthropic"
+base_url = "https://api.anthropic.com/v1"
+[routes.support]
+contract = "support-triage"
+targets = ["alpha/gpt-4.1", "beta/claude-sonnet-4-5"]
+attempt_timeout = "30s"
+[jobs]
+retention = "90d"
+"#;
+
+fn workplace(settings: &str) -> Workplace {
+    Workplace::new(settings)
+        .with("TOKEN", "operator-token")
+        .with("DATABASE_URL", "postgres://u@127.0.0.1/d")
+        .with("ALPHA_KEY", "alpha-key")
+        .with("EMPTY", "")
+        .with("SPACES", "  \n ")
+}
+
+/// The sound settings with one line put in the place of another: the check must refuse them and say these words.
+#[track_caller]
+fn refused(line: &str, instead: &str, words: &[&str]) {
+    assert!(SOUND.contains(line), "`{line}` does not stand in the sound settings");
+    let ran = workplace(&SOUND.replacen(line, instead, 1)).run(&["config", "check"]);
+    ran.expect(2).says(words).says(&["interlock.toml"]);
+}
+
+#[test]
+fn sound_settings_pass_and_show_the_routes() {
+    let workplace = workplace(SOUND);
+    let shown = workplace.run(&["config", "check"]).expect(0).stdout;
+    assert!(shown.contains("alpha/gpt-4.1") && shown.contains("support-triage"), "{shown}");
+    let json = workplace.run(&["config", "check", "--json"]).expect(0).json();
+    assert_eq!(json, serde_json::json!({"ok": true, "routes": ["support"], "providers": ["alpha", "beta"]}));
+}
+
+#[test]
+fn an_unknown_setting_is_an_error_that_names_it() {
+    for (line, instead, name) in [
+        ("[server]", "[server]\nlissten = \"127.0.0.1:1\"", "lissten"),
+        ("[database]", "[database]\nurll = \"env:X\"", "urll"),
+        ("[providers.alpha]", "[providers.alpha]\ntimeout = \"5s\"", "timeout"),
+        ("[routes.support]", "[routes.support]\nretry = 3", "retry"),
+        ("[jobs]", "[jobs]\nkeep = \"1d\"", "keep"),
+        ("[jobs]", "[contracts]\nfolder = \"x\"\n[jobs]", "folder"),
+        ("[jobs]", "[job]", "job"),
+    ] {
+        refused(line, instead, &["unknown field", name, "expected"]);
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_line() {
+    refused("[routes.support]", "[routes.support]\nretries = \"two\"", &["retries = \"two\"", "invalid type"]);
+    refused("[server]", "[server]\nbody_limit = -1", &["body_limit = -1", "-1"]);
+    refused("[server]", "[server]\nmax_connections = 1.5", &["max_connections = 1.5"]);
+    refused("targets = [\"alpha/gpt-4.1\", \"beta/claude-sonnet-4-5\"]", "targets = \"alpha/gpt-4.1\"", &["targets"]);
+    refused("[jobs]", "[jobs", &["does not parse"]);
+    refused("[jobs]", "[server]", &["server", "duplicate"]);
+    refused("adapter = \"openai\"\n", "", &["adapter"]);
+    refused("base_url = \"http://127.0.0.1:9001/v1\"\n", "", &["base_url"]);
+}
+
+#[test]
+fn a_settings_file_that_is_not_there_or_cannot_be_read_is_named_with_the_cure() {
+    let workplace = workplace(SOUND);
+    let cure = ["--config FILE", "INTERLOCK_CONFIG", "interlock.toml"];
+    workplace
+        .run(&["config", "check", "--config", "nowhere.toml"])
+        .expect(2)
+        .says(&["nowhere.toml", "does not exist"])
+        .says(&cure);
+    std::fs::remove_file(workplace.path().join("interlock.toml")).expect("the file");
+    workplace.run(&["serve"]).expect(2).says(&["interlock.toml does not exist"]).says(&cure);
+    workplace.run(&["config", "check", "--config", "."]).expect(2).says(&["cannot be read", "directory"]);
+    std::fs::write(workplace.path().join("latin1.toml"), b"# caf\xe9\n").expect("a file");
+    workplace.run(&["config", "check", "--config", "latin1.toml"]).expect(2).says(&[
+        "latin1.toml",
+        "cannot be read",
+        "UTF-8",
+    ]);
+}
+
+#[test]
+fn interlock_config_names_the_file_and_the_flag_comes_first() {
+    let workplace = workplace("[nonsense]").with("INTERLOCK_CONFIG", "other.toml");
+    workplace.write("other.toml", SOUND);
+    workplace.run(&["config", "check"]).expect(0);
+    workplace.run(&["config", "check", "--config", "interlock.toml"]).expect(2).says(&["nonsense"]);
+}
+
+#[test]
+fn a_secret_is_named_and_never_written_out_or_empty() {
+    refused("env:ALPHA_KEY", "sk-live-CANARY", &["providers.alpha.api_key", "env:NAME or file:PATH"]);
+    let shown = workplace(&SOUND.replace("env:ALPHA_KEY", "sk-live-CANARY")).run(&["config", "check"]);
+    assert!(!shown.stderr.contains("CANARY") && !shown.stdout.contains("CANARY"), "{}", shown.stderr);
+    refused("env:TOKEN", "token", &["server.operator_token", "env:NAME or file:PATH"]);
+    refused(
+        "env:ALPHA_KEY",
+        "env:NOT_THERE",
+        &["providers.alpha.api_key", "environment variable NOT_THERE is not set"],
+    );
+    refused("env:ALPHA_KEY", "env:EMPTY", &["providers.alpha.api_key", "env:EMPTY is empty"]);
+    refused("env:TOKEN", "env:SPACES", &["server.operator_token", "env:SPACES is empty", "would let anybody in"]);
+    refused("env:TOKEN", "file:nowhere.key", &["server.operator_token", "file nowhere.key cannot be read"]);
+    refused("env:ALPHA_KEY", "", &["providers.alpha.api_key", "env:NAME or file:PATH"]);
+    refused("env:DATABASE_URL", "sqlite://x", &["database.url", "env:NAME"]);
+    refused("env:DATABASE_URL", "env:ALPHA_KEY", &["database.url", "postgres://"]);
+}
+
+#[test]
+fn a_secret_in_a_file_is_read_without_its_line_end() {
+    let workplace = workplace(&SOUND.replace("env:ALPHA_KEY", "file:alpha.key"));
+    workplace.write("alpha.key", "k-123\n");
+    workplace.run(&["config", "check"]).expect(0);
+    workplace.write("alpha.key", "k-1\n23\n");
+    workplace.run(&["config", "check"]).expect(2).says(&["providers.alpha.api_key", "control characters"]);
+}
+
+#[test]
+fn a_password_in_a_database_address_is_never_shown() {
+    let ran =
+        workplace(&SOUND.replace("env:DATABASE_URL", "postgres://u:CANARY@127.0.0.1:1/d")).run(&["migrate"]).expect(2);
+    assert!(!ran.stderr.contains("CANARY"), "{}", ran.stderr);
+    let ran = workplace(&SOUND.replace("env:DATABASE_URL", "postgres://u:CANARY@127.0.0.1:notaport/d"))
+        .run(&["migrate"])
+        .expect(2)
+        .says(&["database.url"]);
+    assert!(!ran.stderr.contains("CANARY"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_route_names_its_targets_and_each_target_a_provider() {
+    let targets = "targets = [\"alpha/gpt-4.1\", \"beta/claude-sonnet-4-5\"]";
+    refused(targets, "", &["routes.support.targets", "is empty", "provider/model"]);
+    refused(targets, "targets = []", &["routes.support.targets", "is empty"]);
+    refused(
+        targets,
+        "targets = [\"gpt-4.1\"]",
+        &["routes.support.targets", "`gpt-4.1` is not of the form provider/model"],
+    );
+    refused(targets, "targets = [\"alpha/\"]", &["routes.support.targets", "`alpha/`"]);
+    refused(targets, "targets = [\"gamma/m\"]", &["routes.support.targets", "[providers.gamma]"]);
+    refused(targets, "targets = [\"alpha/m\", \"alpha/m\"]", &["routes.support.targets", "`alpha/m` stands twice"]);
+    let slashes = SOUND.replace("alpha/gpt-4.1", "alpha/meta/llama-3");
+    workplace(&slashes).run(&["config", "check"]).expect(0).says(&["alpha/meta/llama-3"]);
+}
+
+#[test]
+fn a_provider_names_a_known_adapter_and_an_address() {
+    refused(
+        "adapter = \"openai\"",
+        "adapter = \"opnai\"",
+        &["providers.alpha.adapter", "`opnai`", "openai", "anthropic", "vllm"],
+    );
+    for (address, why) in [
+        ("alpha:9001", "https://"),
+        ("ftp://x/v1", "https://"),
+        ("http://", "base_url"),
+        ("http://u:CANARY@x/v1", "api_key"),
+        ("", "https://"),
+    ] {
+        refused("http://127.0.0.1:9001/v1", address, &["providers.alpha.base_url", why]);
+    }
+    refused(
+        "adapter = \"openai\"",
+        "adapter = \"openai\"\nerror_500 = \"perhaps\"",
+        &["providers.alpha.error_500", "`failed`", "`unknown`"],
+    );
+    refused("[providers.alpha]", "[providers.\"al pha\"]", &["providers.al pha", "letters, digits"]);
+}
+
+#[test]
+fn durations_carry_a_unit_and_stay_within_reason() {
+    let cure = "500ms, 30s, 10m, 24h, 7d";
+    for (text, why) in [
+        ("30", cure),
+        ("", cure),
+        ("soon", cure),
+        ("-5s", cure),
+        ("0s", "longer than nothing"),
+        ("200years", "hundred years"),
+        ("99999999999999999999s", cure),
+    ] {
+        refused(
+            "attempt_timeout = \"30s\"",
+            &format!("attempt_timeout = \"{text}\""),
+            &["routes.support.attempt_timeout", why],
+        );
+    }
+    for setting in ["settle_timeout", "first_byte_timeout", "idle_timeout", "job_deadline", "permit_ttl"] {
+        refused(
+            "attempt_timeout = \"30s\"",
+            &format!("{setting} = \"7\""),
+            &[&format!("routes.support.{setting}"), cure],
+        );
+    }
+    for setting in ["drain", "header_timeout", "body_timeout"] {
+        refused("[server]", &format!("[server]\n{setting} = \"1\""), &[&format!("server.{setting}"), cure]);
+    }
+    refused("retention = \"90d\"", "retention = \"90\"", &["jobs.retention", cure]);
+    refused(
+        "adapter = \"openai\"",
+        "adapter = \"openai\"\nconnect_timeout = \"0s\"",
+        &["providers.alpha.connect_timeout", "longer than nothing"],
+    );
+}
+
+#[test]
+fn addresses_numbers_and_words_are_checked() {
+    for address in ["8080", "localhost", "127.0.0.1", "127.0.0.1:99999"] {
+        refused("listen = \"127.0.0.1:0\"", &format!("listen = \"{address}\""), &["server.listen", "IP:PORT"]);
+    }
+    refused("operator_listen = \"127.0.0.1:0\"", "operator_listen = \"x\"", &["server.operator_listen", "IP:PORT"]);
+    refused("[database]", "[database]\nmax_connections = 1", &["database.max_connections", "at least 2"]);
+    refused("[server]", "[server]\nmax_connections = 0", &["server.max_connections", "at least 1"]);
+    refused("[server]", "[server]\nbody_limit = 0", &["server.body_limit", "at least 1"]);
+    refused("[routes.support]", "[routes.support]\nmax_attempts = 0", &["routes.support.max_attempts", "at least 1"]);
+    for (setting, words) in [
+        ("on_unknown", "`hold` or `fail_over`"),
+        ("idempotency", "`required` or `generate`"),
+        ("stream", "`live` or `settled`"),
+        ("evidence", "`live` or `replay`"),
+    ] {
+        refused(
+            "[routes.support]",
+            &format!("[routes.support]\n{setting} = \"maybe\""),
+            &[&format!("routes.support.{setting}"), "`maybe`", words],
+        );
+    }
+}
+
+/// Each would end the process at its start: a semaphore or a pool of that size cannot be made.
+#[test]
+fn a_number_too_large_to_serve_is_refused_by_the_check() {
+    let most = "9223372036854775807";
+    refused("[server]", &format!("[server]\nmax_connections = {most}"), &["server.max_connections", "at most"]);
+    refused("[server]", &format!("[server]\nbody_limit = {most}"), &["server.body_limit", "at most"]);
+    refused("[database]", "[database]\nmax_connections = 4294967295", &["database.max_connections", "at most"]);
+    refused(
+        "[routes.support]",
+        "[routes.support]\nmax_attempts = 4294967295",
+        &["routes.support.max_attempts", "at most"],
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_listed_at_once() {
+    let broken = SOUND
+        .replace("listen = \"127.0.0.1:0\"\noperator_listen", "listen = \"x\"\noperator_listen")
+        .replace("env:ALPHA_KEY", "env:NOT_THERE")
+        .replace("attempt_timeout = \"30s\"", "attempt_timeout = \"30\"")
+        .replace("retention = \"90d\"", "retention = \"0d\"");
+    let ran = workplace(&broken).run(&["serve"]).expect(2);
+    ran.says(&[
+        "4 problem(s)",
+        "server.listen",
+        "providers.alpha.api_key",
+        "routes.support.attempt_timeout",
+        "jobs.retention",
+    ]);
+}
+
+#[test]
+fn a_route_whose_suite_is_missing_or_broken_fails_the_check_and_is_named() {
+    refused_suite(
+        &workplace(&SOUND.replace("contract = \"support-triage\"", "contract = \"no-such-suite\"")),
+        &["routes.support.contract", "no-such-suite"],
+    );
+    let workplace = workplace(&SOUND.replace("contract = \"support-triage\"", "contract = \"own\""));
+    workplace.write("contracts/suites/own/suite.toml", "name = \"own\"\nrepeats = \"two\"\n");
+    refused_suite(&workplace, &["routes.support.contract", "contracts/suites/own/suite.toml"]);
+}
+
+#[track_caller]
+fn refused_suite(workplace: &Workplace, words: &[&str]) {
+    workplace.run(&["config", "check"]).expect(2).says(words);
+}
