@@ -100,7 +100,8 @@ async fn memory(world: &World) {
 }
 
 async fn attach_and_replay(world: &World) {
-    let owner = tokio::spawn({
+    let mut owner = JoinSet::new();
+    owner.spawn({
         let (at, call) = (world.gateway, world.call("attach", "hold"));
         async move { stream(at, &call).await }
     });
@@ -113,7 +114,7 @@ async fn attach_and_replay(world: &World) {
     // The held stream shows content at once; each follower's first content is its attach latency.
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.release();
-    owner.await.expect("the first stream");
+    owner.join_all().await;
     let mut attached: Vec<Duration> =
         followers.join_all().await.into_iter().map(|read: Read| read.first_content).collect();
     let mut replayed = Vec::new();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 const CHUNK: &str = r#"data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}]}"#;
@@ -17,6 +18,7 @@ pub struct Upstream {
     pub address: SocketAddr,
     pub held: Arc<AtomicUsize>,
     release: watch::Sender<u64>,
+    _server: JoinSet<()>,
 }
 
 impl Upstream {
@@ -26,12 +28,15 @@ impl Upstream {
         let (release, released) = watch::channel(0);
         let held = Arc::new(AtomicUsize::new(0));
         let counter = held.clone();
-        tokio::spawn(async move {
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((connection, _)) = listener.accept().await {
-                tokio::spawn(serve(connection, released.clone(), counter.clone()));
+                connections.spawn(serve(connection, released.clone(), counter.clone()));
+                while connections.try_join_next().is_some() {}
             }
         });
-        Upstream { address, held, release }
+        Upstream { address, held, release, _server: server }
     }
 
     pub fn release(&self) {
