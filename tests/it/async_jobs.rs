@@ -186,7 +186,10 @@ async fn a_call_that_prefers_not_to_wait_is_accepted_and_says_where_to_ask() {
     assert!(asked.elapsed() >= Duration::from_secs(1), "{:?}", asked.elapsed());
     alpha.release();
     client.job_in_state(&id, "succeeded").await;
-    assert_eq!(client.chat_call("k", &ask("hi")).header("prefer", "wait=0").send().await.expect(200).content(), "later");
+    assert_eq!(
+        client.chat_call("k", &ask("hi")).header("prefer", "wait=0").send().await.expect(200).content(),
+        "later"
+    );
     assert_eq!(alpha.count(), 1);
 }
 

@@ -87,7 +87,8 @@ async fn a_passed_contract_run_lets_traffic_back() {
     let alpha = SimProvider::start("alpha", Wire::OpenAiChat).await.expect("a provider");
     alpha.set_models(["gpt-4.1"]);
     alpha.set_behaviour(Behaviour::Refuses);
-    let settings = Settings::new().provider("alpha", "openai", &alpha.base_url(), "").route("support", &["alpha/gpt-4.1"], "");
+    let settings =
+        Settings::new().provider("alpha", "openai", &alpha.base_url(), "").route("support", &["alpha/gpt-4.1"], "");
     let app = App::start(&settings).await;
     let client = app.client("acme").await;
     // The circuit's pause is set by what the provider asks for or by repeated failure: fail until it is left alone.
@@ -110,6 +111,7 @@ async fn a_passed_contract_run_lets_traffic_back() {
         run["verdict"].as_str().filter(|verdict| *verdict != "running").map(str::to_owned)
     });
     assert_eq!(verdict.await.as_deref(), Some("passed"));
-    eventually("the circuit is closed", async || circuits_of(&app, "alpha").await[0]["left_alone_until"].is_null()).await;
+    eventually("the circuit is closed", async || circuits_of(&app, "alpha").await[0]["left_alone_until"].is_null())
+        .await;
     client.chat("back", &ask("hi")).await.expect(200);
 }

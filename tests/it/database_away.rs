@@ -8,7 +8,7 @@ use crate::support::cluster::Database;
 use crate::support::outage::Outage;
 use crate::support::settings::Settings;
 use crate::support::upstream::{Reply, ScriptedUpstream};
-use crate::support::{ask, eventually, within, PATIENCE};
+use crate::support::{PATIENCE, ask, eventually, within};
 
 struct Gateway {
     alpha: ScriptedUpstream,

@@ -73,7 +73,10 @@ async fn an_overloaded_provider_fails_over() {
     let own = |status| Reply::error(status, "overloaded_error", "overloaded");
     pair(own(503), "").await.assert_fails_over("503", "overloaded").await;
     pair(own(529), "").await.assert_fails_over("529", "overloaded").await;
-    pair(Reply::error(429, "rate_limit_exceeded", "slow down"), "").await.assert_fails_over("429", "rate_limited").await;
+    pair(Reply::error(429, "rate_limit_exceeded", "slow down"), "")
+        .await
+        .assert_fails_over("429", "rate_limited")
+        .await;
     pair(own(500), "").await.assert_fails_over("500 of its own", "provider_error").await;
 }
 
@@ -87,7 +90,8 @@ async fn a_fault_of_our_set_up_fails_over() {
 
 #[tokio::test]
 async fn an_answer_that_is_none_fails_over_and_its_cost_is_kept() {
-    let no_choices = r#"{"id":"x","object":"chat.completion","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}"#;
+    let no_choices =
+        r#"{"id":"x","object":"chat.completion","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}"#;
     let pair = pair(Reply::whole(200, "application/json", no_choices), "").await;
     let answer = pair.client.chat("k", &ask("hi")).await.expect(200);
     assert_eq!(answer.content(), "of B");

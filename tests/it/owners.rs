@@ -107,9 +107,8 @@ async fn no_secret_reaches_a_log_a_metric_an_error_or_a_race_row() {
     std::fs::write(&key_file, PROVIDER_KEY).expect("the key is written");
     let alpha = ScriptedUpstream::start().await;
     let mine = format!("api_key = \"file:{}\"", key_file.display());
-    let settings = Settings::new()
-        .provider("alpha", "openai", &alpha.base_url(), &mine)
-        .route("support", &["alpha/m1"], "");
+    let settings =
+        Settings::new().provider("alpha", "openai", &alpha.base_url(), &mine).route("support", &["alpha/m1"], "");
     let database = Database::fresh().await;
     let mut process = Process::spawn(&database, &settings).await;
     let client = process.client("acme").await;

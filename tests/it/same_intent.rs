@@ -55,7 +55,12 @@ async fn key_order_white_space_escapes_and_the_form_of_a_number_do_not_matter() 
     let reordered = "{ \"seed\": 1,\n\t\"messages\": [ {\"content\":\"h\\u0069\", \"role\":\"user\"} ],\n\"temperature\": 1.0, \"model\":\"support\" }";
     g.assert_same("order", PLAIN, reordered).await;
     g.assert_same("float", PLAIN, &PLAIN.replace("\"seed\":1", "\"seed\":1.0")).await;
-    g.assert_same("exponent", &PLAIN.replace("\"seed\":1", "\"seed\":100"), &PLAIN.replace("\"seed\":1", "\"seed\":1e2")).await;
+    g.assert_same(
+        "exponent",
+        &PLAIN.replace("\"seed\":1", "\"seed\":100"),
+        &PLAIN.replace("\"seed\":1", "\"seed\":1e2"),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -147,7 +152,8 @@ async fn headers_do_not_matter_and_metadata_does() {
     let g = gateway().await;
     g.client.chat_call("k", &ask("hi")).header("x-request-id", "1").send().await.expect(200);
     assert!(g.client.chat_call("k", &ask("hi")).header("x-request-id", "2").send().await.expect(200).is_replayed());
-    let order = |trace: &str| json!({ "url": "/v1/chat/completions", "body": ask("hi"), "metadata": { "trace": trace } });
+    let order =
+        |trace: &str| json!({ "url": "/v1/chat/completions", "body": ask("hi"), "metadata": { "trace": trace } });
     let post = |order| g.client.request(http::Method::POST, "/v1/jobs").key("j").json(&order).send();
     let job = post(order("1")).await.expect(201).job_id();
     assert_eq!(post(order("1")).await.expect(201).job_id(), job);

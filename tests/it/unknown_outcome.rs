@@ -132,9 +132,8 @@ async fn an_operator_clears_it_by_name_and_the_next_attempt_starts() {
         assert_eq!(done["attempts"][1]["state"], "succeeded", "{how}");
         assert_eq!(alpha.count(), 2, "{how}");
         assert_eq!(client.chat("k", &ask("hi")).await.expect(200).content(), "ok", "{how}");
-        let recorded = format!(
-            "SELECT actor || ' ' || action || ' ' || reason FROM operator_actions WHERE subject = '{attempt}'"
-        );
+        let recorded =
+            format!("SELECT actor || ' ' || action || ' ' || reason FROM operator_actions WHERE subject = '{attempt}'");
         let recorded: String = app.database.value(recorded).await;
         assert_eq!(recorded, format!("ann attempt.{how} the provider's log says so"));
     }

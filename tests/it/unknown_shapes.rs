@@ -75,7 +75,8 @@ async fn what_is_no_http_is_unknown() {
 // The head says nothing of the work: only content stops this clock.
 #[tokio::test]
 async fn a_head_alone_does_not_stop_the_clock_of_the_first_byte() {
-    let head = Piece::Bytes(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n".to_vec());
+    let head =
+        Piece::Bytes(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n".to_vec());
     let clocks = "first_byte_timeout = \"300ms\"\nidle_timeout = \"5s\"";
     assert_unknown("head only", Reply::pieces(vec![head, Piece::Hold]), clocks, "first_byte_timeout").await;
     assert_unknown("silence", Reply::answer("x").held(), clocks, "first_byte_timeout").await;

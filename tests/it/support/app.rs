@@ -50,8 +50,11 @@ impl App {
     pub async fn through(database: &Arc<Database>, url: &str, settings: &Settings) -> App {
         let folder = TempDir::new().expect("a folder for the settings");
         let text = settings.to_toml(folder.path(), url);
-        let config = Arc::new(Config::parse(&text, "the test's settings").unwrap_or_else(|error| panic!("{error}\n{text}")));
-        let store = Store::connect(&Secret::new(url.to_owned()), config.database.max_connections).await.expect("the database answers");
+        let config =
+            Arc::new(Config::parse(&text, "the test's settings").unwrap_or_else(|error| panic!("{error}\n{text}")));
+        let store = Store::connect(&Secret::new(url.to_owned()), config.database.max_connections)
+            .await
+            .expect("the database answers");
         let application = TcpListener::bind(config.server.listen).await.expect("a free port");
         let operator = TcpListener::bind(config.server.operator_listen).await.expect("a free port");
         let addresses = (application.local_addr().expect("an address"), operator.local_addr().expect("an address"));

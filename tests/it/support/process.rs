@@ -55,12 +55,21 @@ impl Process {
         while addresses.len() < 2 {
             match tokio::time::timeout(LIMIT, lines.next_line()).await {
                 Ok(Ok(Some(line))) => {
-                    addresses.extend(line.split_once("http://").map(|(_, at)| at.parse::<SocketAddr>().expect("an address")));
+                    addresses.extend(
+                        line.split_once("http://").map(|(_, at)| at.parse::<SocketAddr>().expect("an address")),
+                    );
                 }
                 _ => panic!("the gateway did not start:\n{}", std::fs::read_to_string(&log).unwrap_or_default()),
             }
         }
-        Process { application: addresses[0], operator: addresses[1], database: database.clone(), child, log, _folder: folder }
+        Process {
+            application: addresses[0],
+            operator: addresses[1],
+            database: database.clone(),
+            child,
+            log,
+            _folder: folder,
+        }
     }
 
     /// An application of this owner, with a fresh API key.

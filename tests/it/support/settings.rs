@@ -32,10 +32,11 @@ impl Settings {
 
     /// Providers `alpha` and `beta`, and a route `support` to `alpha/m1`, then `beta/m2`.
     pub fn two(alpha: &ScriptedUpstream, beta: &ScriptedUpstream, lines: &str) -> Settings {
-        Settings::new()
-            .upstream("alpha", alpha)
-            .upstream("beta", beta)
-            .route("support", &["alpha/m1", "beta/m2"], lines)
+        Settings::new().upstream("alpha", alpha).upstream("beta", beta).route(
+            "support",
+            &["alpha/m1", "beta/m2"],
+            lines,
+        )
     }
 
     /// Lines of `[server]`.

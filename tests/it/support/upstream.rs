@@ -102,7 +102,8 @@ impl Reply {
     pub fn halves(text: &str, between: Vec<Piece>) -> Reply {
         let answer = openai_answer("m", text, 3, 1).to_string();
         let (first, second) = answer.as_bytes().split_at(answer.len() / 2);
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
         let mut pieces = vec![Piece::Bytes([head.as_bytes(), first].concat())];
         pieces.extend(between);
         pieces.push(Piece::Bytes(second.to_vec()));
@@ -156,7 +157,9 @@ impl Reply {
             }
             What::Error { status, kind, message, headers } => {
                 let body = match wire {
-                    Wire::OpenAi => json!({ "error": { "message": message, "type": kind, "code": kind, "param": null } }),
+                    Wire::OpenAi => {
+                        json!({ "error": { "message": message, "type": kind, "code": kind, "param": null } })
+                    }
                     Wire::Anthropic => json!({ "type": "error", "error": { "type": kind, "message": message } }),
                 };
                 complete(status, "application/json", &headers, &body.to_string())
@@ -171,7 +174,8 @@ impl Reply {
 fn complete(status: u16, content_type: &str, headers: &[(String, String)], body: &str) -> Vec<u8> {
     let extra: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
-    format!("HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n{extra}\r\n{body}").into_bytes()
+    format!("HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n{extra}\r\n{body}")
+        .into_bytes()
 }
 
 fn openai_answer(model: &str, text: &str, input: u64, output: u64) -> Value {
@@ -316,7 +320,8 @@ async fn converse(mut stream: TcpStream, script: Arc<Script>) {
     let mut buffer = Vec::new();
     while let Some(seen) = read_request(&mut stream, &mut buffer).await {
         let mut released = script.released.subscribe();
-        let model = serde_json::from_str::<Value>(&seen.body).ok().and_then(|body| body["model"].as_str().map(str::to_owned));
+        let model =
+            serde_json::from_str::<Value>(&seen.body).ok().and_then(|body| body["model"].as_str().map(str::to_owned));
         let reply = lock(&script.next).pop_front().unwrap_or_else(|| lock(&script.default).clone());
         lock(&script.seen).push(seen);
         let (steps, keep) = reply.steps(script.wire, model.as_deref().unwrap_or("none"));
