@@ -5,6 +5,7 @@ mod bad_input;
 mod circuit;
 mod cli;
 mod command;
+mod committed_first;
 mod crash;
 mod database_away;
 mod double_click;

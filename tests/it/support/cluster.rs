@@ -78,6 +78,7 @@ async fn keep_running(tell: mpsc::Sender<Cluster>) {
     std::future::pending::<()>().await;
 }
 
+#[expect(clippy::zombie_processes, reason = "it outlives this process, to clean up after it")]
 fn watch_over(folder: &Path) -> ChildStdin {
     let mut child = Command::new("sh")
         .args(["-c", CLEAN_UP, "sh"])
