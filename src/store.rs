@@ -27,7 +27,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 /// The oldest Postgres that the statements were tested on.
 const OLDEST_SERVER: i32 = 150_000;
 /// How long a call waits for a free connection before the database counts as away.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long one statement may take before the database counts as away. Also told to the server, so that a statement
 /// given up here does not run on there.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);

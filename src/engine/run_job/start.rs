@@ -12,7 +12,7 @@ use crate::domain::job::Snapshot;
 use crate::domain::route::Candidate;
 use crate::engine::call::{CallEvent, Clocks, News, Teller, call};
 use crate::engine::progress::Progress;
-use crate::engine::tasks;
+use crate::engine::{Phase, tasks};
 use crate::store::StoreError;
 use crate::store::attempts::NewAttempt;
 
@@ -90,8 +90,9 @@ impl Runner {
             Ok(wire) => wire,
             Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
         };
-        // The last look before connecting: a process that slept through its lease must not send (R3, R6).
-        if !self.engine.inner.lease.holds() {
+        // The last look before connecting: a process that slept through its lease, or has marked what it leaves behind,
+        // must not send (R3, R6).
+        if !self.engine.inner.lease.holds() || self.engine.phase() == Phase::Stopped {
             return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
         }
         tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
