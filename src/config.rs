@@ -16,6 +16,7 @@ use std::time::Duration;
 use providers::adapter::{Adapter, Secret};
 use providers::transport::Endpoint;
 
+use crate::domain::notice::SigningKey;
 use crate::domain::route::Route;
 
 /// The file looked for in the working folder when neither `--config` nor `INTERLOCK_CONFIG` names one.
@@ -30,6 +31,7 @@ pub struct Config {
     pub routes: BTreeMap<String, Arc<Route>>,
     /// How long a finished job's payloads are kept; its key is refused for ever after.
     pub retention: Duration,
+    pub callbacks: Callbacks,
     /// The folder that holds suites by name; the shipped ones are in the binary.
     pub contracts_dir: PathBuf,
 }
@@ -56,6 +58,15 @@ pub struct Database {
     pub url: Option<Secret>,
     pub data_dir: PathBuf,
     pub max_connections: u32,
+}
+
+/// How owners are told that their jobs are over.
+#[derive(Debug, Clone)]
+pub struct Callbacks {
+    /// Without one, jobs with a callback are refused and nothing is sent.
+    pub key: Option<SigningKey>,
+    /// Whether notices may go into our own network, and over plain http.
+    pub allow_private: bool,
 }
 
 /// An upstream as configured.

@@ -11,6 +11,7 @@ pub mod fingerprint;
 pub mod ids;
 pub mod job;
 pub mod key;
+pub mod notice;
 pub mod permit;
 pub mod route;
 pub mod step;

@@ -3,7 +3,8 @@
 //! The main path is [`submit`] (admit the job, or find the one that has its key) → [`run_job`] (obey
 //! [`crate::domain::step::next_step`] until the job is over) → [`call`] (one attempt at one provider, with its clocks)
 //! → [`settle`] (write what came of it). Beside it: [`lease`] (this process is alive), [`rescue`] (what dead processes
-//! left), [`certify`] (contract runs and permits).
+//! left), [`certify`] (contract runs and permits), [`notify`] (owners
+//! are told that their jobs are over).
 //!
 //! No transaction is open while a provider is called, and a client that hangs up cancels nothing: each job runs in a
 //! task of its own.
@@ -13,6 +14,7 @@ pub mod certify;
 pub mod circuits;
 pub mod lease;
 pub mod mirror;
+pub mod notify;
 pub mod progress;
 pub mod registry;
 pub mod rescue;
@@ -35,6 +37,7 @@ use crate::domain::route::Target;
 use crate::engine::circuits::Circuits;
 use crate::engine::lease::Lease;
 use crate::engine::mirror::Streams;
+use crate::engine::notify::Notifier;
 use crate::engine::registry::Registry;
 use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
@@ -60,6 +63,7 @@ pub(crate) struct Inner {
     /// The streams that run here and may be followed elsewhere.
     pub streams: Streams,
     pub lease: Lease,
+    pub notifier: Arc<Notifier>,
     pub tasks: Tasks,
     pub metrics: Arc<Metrics>,
     pub phase: watch::Sender<Phase>,
@@ -85,12 +89,15 @@ pub enum EngineError {
     Fault,
     #[error("the provider `{provider}` cannot be called: {why}")]
     Upstream { provider: String, why: String },
+    #[error("callbacks cannot be sent: {0}")]
+    Callbacks(String),
 }
 
 impl Engine {
     /// Registers this process and starts its heartbeat and sweeps.
     pub async fn start(store: Store, config: Arc<Config>) -> Result<Engine, EngineError> {
         let upstreams = Upstreams::new(&config)?;
+        let notifier = Arc::new(Notifier::new(&config.callbacks)?);
         let lease = Lease::register(&store).await?;
         let inner = Arc::new(Inner {
             store,
@@ -100,6 +107,7 @@ impl Engine {
             registry: Registry::default(),
             streams: Streams::default(),
             lease,
+            notifier,
             tasks: Tasks::default(),
             metrics: Arc::new(Metrics::default()),
             phase: watch::Sender::new(Phase::Serving),
@@ -108,6 +116,7 @@ impl Engine {
         engine.spawn_heartbeat();
         engine.spawn_rescue();
         engine.spawn_stream_writer();
+        engine.spawn_notifier();
         Ok(engine)
     }
 

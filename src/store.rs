@@ -6,6 +6,7 @@
 //! owned values and no transaction, so that many jobs' rows can share one commit behind them.
 
 pub mod attempts;
+pub mod callbacks;
 pub mod contracts;
 pub mod instances;
 pub mod jobs;

@@ -19,6 +19,8 @@ pub struct Metrics {
     pub attempts_ended: IntCounterVec,
     /// Fallbacks refused for want of a permit, by `route`.
     pub fallbacks_refused: IntCounterVec,
+    /// Tries at a callback, by `outcome` (delivered, missed, given_up).
+    pub callbacks: IntCounterVec,
     /// Calls under way.
     pub calls: IntGauge,
     /// Client connections open.
@@ -55,6 +57,7 @@ impl Default for Metrics {
                 "Fallbacks without a valid permit",
                 &["route"],
             ),
+            callbacks: counter("interlock_callbacks_total", "Tries to tell owners that a job is over", &["outcome"]),
             calls: gauge("interlock_calls", "Provider calls that somebody waits for"),
             connections: gauge("interlock_connections", "Open client connections"),
             registry,

@@ -71,7 +71,7 @@ fn lost(error: &reqwest::Error) -> (&'static str, &'static str) {
 }
 
 /// The first error of type `E` down the chain.
-fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+pub(super) fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(current) = next {
         if let Some(found) = current.downcast_ref::<E>() {
@@ -87,7 +87,7 @@ fn io_kind(error: &reqwest::Error) -> Option<ErrorKind> {
 }
 
 /// rustls' errors travel inside an `io::Error`, whose own chain skips its content.
-fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+pub(super) fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(tls) = find::<rustls::Error>(error) {
         return Some(tls);
     }
@@ -97,7 +97,7 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
 }
 
 /// rustls names the host in one of its errors; a failure's message names no address.
-fn without_names(error: &rustls::Error) -> String {
+pub(super) fn without_names(error: &rustls::Error) -> String {
     use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
     match error {
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {

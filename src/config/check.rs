@@ -1,5 +1,7 @@
 //! From the file as written to a [`Config`], or to everything that is wrong with it.
 
+mod callbacks;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,9 +47,10 @@ pub fn check(raw: raw::Settings) -> Result<Config, Vec<Problem>> {
         }
     }
     let retention = c.duration("jobs.retention", raw.jobs.retention.as_deref(), "90d");
+    let callbacks = c.callbacks(&raw.callbacks);
     let contracts_dir = PathBuf::from(raw.contracts.dir.as_deref().unwrap_or("contracts/suites"));
     if c.problems.is_empty() {
-        Ok(Config { server, database, providers, routes, retention, contracts_dir })
+        Ok(Config { server, database, providers, routes, retention, callbacks, contracts_dir })
     } else {
         Err(c.problems)
     }

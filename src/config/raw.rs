@@ -18,6 +18,8 @@ pub struct Settings {
     #[serde(default)]
     pub jobs: Jobs,
     #[serde(default)]
+    pub callbacks: Callbacks,
+    #[serde(default)]
     pub contracts: Contracts,
 }
 
@@ -111,6 +113,16 @@ pub struct Route {
 pub struct Jobs {
     /// How long a finished job's payloads are kept. Default `90d`.
     pub retention: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Callbacks {
+    /// `env:NAME` or `file:PATH`: `whsec_` and 24 to 64 bytes in base64, as Standard Webhooks writes it. Default: none,
+    /// jobs with a `callback` are refused.
+    pub secret: Option<String>,
+    /// Whether notices may go to loopback and private addresses, and over plain http. Default false.
+    pub allow_private: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

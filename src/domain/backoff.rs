@@ -21,6 +21,16 @@ pub fn before_round(round: u32, retry_after: Option<Duration>) -> Duration {
     doubled.max(retry_after.unwrap_or(Duration::ZERO))
 }
 
+/// Wait before a notice that was not taken is sent again, `n` times tried: 5 s doubling up to 1 h, less up to a quarter by
+/// `jitter` (0..1), and never less than what the receiver asked for.
+pub fn before_notice(n: u32, jitter: f64, retry_after: Option<Duration>) -> Duration {
+    let doubled = Duration::from_secs(5)
+        .saturating_mul(1u32.checked_shl(n.saturating_sub(1)).unwrap_or(u32::MAX))
+        .min(Duration::from_secs(3600));
+    let jittered = doubled.mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0));
+    jittered.max(retry_after.unwrap_or(Duration::ZERO))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,11 +41,15 @@ mod tests {
         assert_eq!(before_retry(3, 0.0, None), Duration::from_secs(2));
         assert_eq!(before_retry(60, 0.0, None), CAP);
         assert_eq!(before_retry(1, 1.0, None), Duration::from_millis(375));
+        assert_eq!(before_notice(1, 0.0, None), Duration::from_secs(5));
+        assert_eq!(before_notice(3, 1.0, None), Duration::from_secs(15));
+        assert_eq!(before_notice(90, 0.0, None), Duration::from_secs(3600));
     }
 
     #[test]
     fn retry_after_is_a_floor() {
         assert_eq!(before_retry(1, 1.0, Some(Duration::from_secs(3))), Duration::from_secs(3));
+        assert_eq!(before_notice(1, 1.0, Some(Duration::from_secs(90))), Duration::from_secs(90));
         assert_eq!(before_round(1, Some(Duration::from_secs(90))), Duration::from_secs(90));
     }
 }

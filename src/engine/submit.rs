@@ -41,6 +41,8 @@ pub struct Submission {
     /// The body as sent.
     pub body: Bytes,
     pub metadata: Option<Bytes>,
+    /// As [`Engine::read_callback`] gave it.
+    pub callback: Option<String>,
     pub delivery: Delivery,
 }
 
@@ -147,7 +149,8 @@ impl Engine {
             return Err(EngineError::Draining);
         }
         let id = JobId::fresh();
-        let Submission { owner, key, url, fingerprint, route, request, body, metadata, delivery } = submission;
+        let Submission { owner, key, url, fingerprint, route, request, body, metadata, callback, delivery } =
+            submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
         let key = key.unwrap_or_else(|| IdempotencyKey::generated(id));
         let new = NewJob {
@@ -162,6 +165,7 @@ impl Engine {
             delivery,
             body,
             metadata,
+            callback,
             deadline: route.job_deadline,
             instance: self.inner.lease.id(),
             first: self.first_attempt(&route),

@@ -48,6 +48,7 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
         request,
         body: bytes,
         metadata: None,
+        callback: None,
         delivery,
     };
     let until = prefer.wait.map(|wait| Instant::now() + wait);

@@ -35,6 +35,8 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
     let key = body::idempotency_key(headers_in)?;
     let bytes = body::read(headers_in, body_in, &engine.config().server).await?;
     let order = Order::read(body::object(&bytes)?)?;
+    let callback = order.callback.as_deref().map(|url| engine.read_callback(url)).transpose();
+    let callback = callback.map_err(|error| invalid("callback", format!("`callback` {error}")))?;
     let (route, request) = understand(engine, order.body.clone())?;
     let key = required_key(key, caller, &route)?;
     let submission = Submission {
@@ -46,6 +48,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
         request,
         body: Json::Object(order.body).to_bytes(),
         metadata: order.metadata.map(|metadata| metadata.to_bytes()),
+        callback,
         delivery: Delivery::Async,
     };
     let (job, is_new) = match engine.submit(submission).await? {
@@ -65,26 +68,19 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
     Ok(response)
 }
 
-/// `{"url", "body", "metadata"?}`: the Batch API's words.
+/// `{"url", "body", "metadata"?, "callback"?}`: the Batch API's words.
 struct Order {
     body: Object,
     metadata: Option<Json>,
+    callback: Option<String>,
     fingerprint: [u8; 32],
 }
 
 impl Order {
     fn read(mut order: Object) -> Result<Order, Problem> {
-        let invalid = |param: &str, message: String| Problem::Invalid {
-            param: Some(param.to_owned()),
-            code: "invalid_request",
-            message,
-        };
-        if let Some((name, _)) = order.iter().find(|(name, _)| !["url", "body", "metadata"].contains(name)) {
-            let what = match name {
-                "callback" => "`callback` is not supported yet; poll GET /v1/jobs/{id}?wait=30s".to_owned(),
-                other => format!("`{other}` is no member of a job; known are url, body and metadata"),
-            };
-            return Err(invalid(name, what));
+        let known = ["url", "body", "metadata", "callback"];
+        if let Some((name, _)) = order.iter().find(|(name, _)| !known.contains(name)) {
+            return Err(invalid(name, format!("`{name}` is no member of a job; known are {}", known.join(", "))));
         }
         match order.get("url") {
             Some(Json::String(url)) if url == CHAT_COMPLETIONS => {}
@@ -95,6 +91,11 @@ impl Order {
             Some(object @ Json::Object(_)) => Some(object.clone()),
             Some(_) => return Err(invalid("metadata", "`metadata` must be an object".to_owned())),
         };
+        let callback = match order.get("callback") {
+            None | Some(Json::Null) => None,
+            Some(Json::String(url)) => Some(url.to_string()),
+            Some(_) => return Err(invalid("callback", "`callback` must be an address, as text".to_owned())),
+        };
         let Some(Json::Object(body)) = order.get("body").cloned() else {
             return Err(invalid("body", format!("`body` must be the object that {CHAT_COMPLETIONS} takes")));
         };
@@ -103,8 +104,12 @@ impl Order {
             inner.remove("stream");
             inner.remove("stream_options");
         }
-        Ok(Order { body, metadata, fingerprint: fingerprint("POST /v1/jobs", &order) })
+        Ok(Order { body, metadata, callback, fingerprint: fingerprint("POST /v1/jobs", &order) })
     }
+}
+
+fn invalid(param: &str, message: String) -> Problem {
+    Problem::Invalid { param: Some(param.to_owned()), code: "invalid_request", message }
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,7 +139,8 @@ pub async fn show(
 ) -> Response {
     let shown = async {
         let snapshot = watch(&engine, caller.owner, id_of(&id)?, wait.read()?).await?;
-        let mut response = axum::Json(view::job(&snapshot)).into_response();
+        let callback = engine.store().callback(caller.owner, snapshot.job.id).await?;
+        let mut response = axum::Json(view::job_with_callback(&snapshot, callback.as_ref())).into_response();
         headers::job(response.headers_mut(), snapshot.job.id);
         Ok::<_, Problem>(response)
     };

@@ -90,7 +90,7 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Draining => Problem::Draining,
-            EngineError::Upstream { .. } | EngineError::Fault => {
+            EngineError::Upstream { .. } | EngineError::Callbacks(_) | EngineError::Fault => {
                 tracing::error!(%error, "answered 500");
                 Problem::Internal
             }

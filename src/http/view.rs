@@ -7,6 +7,7 @@ use crate::domain::attempt::{Attempt, AttemptState};
 use crate::domain::job::{JobError, Snapshot};
 use crate::domain::permit::Permit;
 use crate::domain::route::Evidence;
+use crate::store::callbacks::Callback;
 use crate::store::contracts::{CheckRow, Run};
 use crate::store::operators::Race;
 
@@ -27,6 +28,19 @@ pub fn job(snapshot: &Snapshot) -> Value {
     });
     if let (Some(error), Value::Object(out)) = (&job.error, &mut out) {
         out.insert("error".to_owned(), job_error(error));
+    }
+    out
+}
+
+/// The job and how far its callback has come, where it has one.
+pub fn job_with_callback(snapshot: &Snapshot, callback: Option<&Callback>) -> Value {
+    let mut out = job(snapshot);
+    if let (Some(callback), Value::Object(out)) = (callback, &mut out) {
+        let mut shown = json!({ "state": callback.state, "attempts": callback.attempts });
+        if let (Some(error), Value::Object(shown)) = (&callback.last_error, &mut shown) {
+            shown.insert("last_error".to_owned(), json!(error));
+        }
+        out.insert("callback".to_owned(), shown);
     }
     out
 }

@@ -27,6 +27,8 @@ pub struct NewJob {
     /// The request's body as the client sent it.
     pub body: Bytes,
     pub metadata: Option<Bytes>,
+    /// Who is told when the job is over.
+    pub callback: Option<String>,
     /// From now to the job's own deadline.
     pub deadline: Duration,
     pub instance: InstanceId,
@@ -65,6 +67,8 @@ WITH job AS (
     RETURNING owner_id, id, version
 ), request AS (
     INSERT INTO job_requests (owner_id, job_id, body, metadata) SELECT owner_id, id, $10, $11 FROM job
+), callback AS (
+    INSERT INTO callbacks (owner_id, job_id, url) SELECT owner_id, id, $20 FROM job WHERE $20::text IS NOT NULL
 ), attempt AS (
     INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
                           instance_id, job_version, deadline_at, settle_until)
@@ -152,6 +156,7 @@ impl Store {
                 .bind(first.map(|f| f.candidate.adapter_version()))
                 .bind(first.map(|f| millis(f.timeout)))
                 .bind(first.map(|f| millis(f.settle)))
+                .bind(new.callback.as_deref())
                 .fetch_one(&self.pool)
         })
         .await?;

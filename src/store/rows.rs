@@ -90,7 +90,7 @@ fn job(row: &PgRow) -> Result<Job, sqlx::Error> {
     })
 }
 
-fn job_state(state: &str, completed_by: Option<AttemptId>) -> Result<JobState, sqlx::Error> {
+pub(super) fn job_state(state: &str, completed_by: Option<AttemptId>) -> Result<JobState, sqlx::Error> {
     match (state, completed_by) {
         ("queued", None) => Ok(JobState::Queued),
         ("running", None) => Ok(JobState::Running),

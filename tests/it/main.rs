@@ -2,6 +2,7 @@
 
 mod async_jobs;
 mod bad_input;
+mod callbacks;
 mod circuit;
 mod cli;
 mod command;

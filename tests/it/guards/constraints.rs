@@ -37,6 +37,7 @@ VALUES (u(8), 'r', u(5), 'passed', 'live', 's', 'd', 'beta', 'm', 'b/1', 'c', 'a
 INSERT INTO operator_actions (id, actor, action, subject, reason) VALUES (u(1), 'ann', 'x', u(8), 'why');
 INSERT INTO stream_followers (owner_id, job_id, until) VALUES (u(1), u(1), now());
 INSERT INTO stream_chunks (owner_id, job_id, attempt_id, seq, data) VALUES (u(1), u(1), u(11), 0, '{}');
+INSERT INTO callbacks (owner_id, job_id, url) VALUES (u(1), u(1), 'https://x/');
 CREATE FUNCTION try_job(owner int, id int, key text) RETURNS void LANGUAGE sql AS $$
 INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery, state, deadline_at)
 VALUES (u(owner), u(id), key, 'client', sha256('x'), 1, '/', 'r', 'sync', 'queued', now() + interval '1 d') $$;
@@ -52,7 +53,7 @@ VALUES (u(9), 'r', u(run), verdict, 'live', 's', digest, provider, 'm', 'b/1', '
 
 /// What must never stand in the database, and the constraint that says so.
 #[rustfmt::skip]
-const REFUSED: [(&str, &str); 70] = [
+const REFUSED: [(&str, &str); 78] = [
     // R1: one job per owner and key, whatever was looked up before.
     ("jobs_one_per_key", "SELECT try_job(1, 4, 'k1')"),
     ("jobs_pkey", "SELECT try_job(1, 3, 'k4')"),
@@ -126,6 +127,14 @@ const REFUSED: [(&str, &str); 70] = [
     ("permits_say_why", "UPDATE permits SET reason = ''"),
     ("permits_expire_later", "UPDATE permits SET expires_at = granted_at"),
     ("permits_revoked_by_somebody", "UPDATE permits SET revoked_at = now()"),
+    ("callbacks_pkey", "INSERT INTO callbacks SELECT * FROM callbacks"),
+    ("callbacks_have_a_job", "UPDATE callbacks SET job_id = u(99)"),
+    ("callbacks_url_is_short", "UPDATE callbacks SET url = ''"),
+    ("callbacks_state_is_known", "UPDATE callbacks SET state = 'x', attempts = 1, ended_at = now()"),
+    ("callbacks_count_from_zero", "UPDATE callbacks SET attempts = -1"),
+    ("callbacks_settled_have_ended", "UPDATE callbacks SET state = 'delivered', attempts = 1"),
+    ("callbacks_settled_were_tried", "UPDATE callbacks SET state = 'delivered', ended_at = now()"),
+    ("callbacks_given_up_says_why", "UPDATE callbacks SET state = 'given_up', attempts = 1, ended_at = now()"),
     ("operator_actions_have_an_actor", "UPDATE operator_actions SET actor = ''"),
     ("operator_actions_say_why", "UPDATE operator_actions SET reason = ''"),
 ];

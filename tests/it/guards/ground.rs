@@ -100,6 +100,7 @@ impl Ground {
             delivery: Delivery::Sync,
             body: Bytes::from_static(b"{}"),
             metadata: None,
+            callback: None,
             deadline: 24 * HOUR,
             instance: self.instance,
             first: started.then_some(first),
