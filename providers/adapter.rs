@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::canonical::{Answer, Request};
 use crate::failure::Failure;
+use crate::lookup::{LookupAnswer, LookupRequest, Way};
 
 /// What an adapter needs to know about the call besides the request.
 #[derive(Debug, Clone)]
@@ -85,6 +86,36 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
     /// Reads the answer to [`Adapter::to_count`]: tokens of the whole prompt.
     fn from_count(&self, body: &[u8]) -> Option<u64> {
         let _ = body;
+        None
+    }
+
+    /// How this provider is asked about lost answers; `None`: it cannot be, or the settings do not say so.
+    fn lookup_way(&self) -> Option<Way> {
+        None
+    }
+
+    /// The first question about this request's attempt; `None`: this request cannot be asked about.
+    fn lookup(&self, request: &Request, context: &CallContext<'_>) -> Option<LookupRequest> {
+        let _ = (request, context);
+        None
+    }
+
+    /// What the complete answer to a question of [`Adapter::lookup`], or to one that followed it, says.
+    fn from_lookup(
+        &self,
+        request: &Request,
+        context: &CallContext<'_>,
+        asked: &LookupRequest,
+        head: &Head,
+        body: &[u8],
+    ) -> LookupAnswer {
+        let _ = (request, context, asked, head, body);
+        LookupAnswer::unreadable("this provider is not asked")
+    }
+
+    /// How the provider is told to stop working on this attempt; `None`: it cannot be told.
+    fn cancel(&self, context: &CallContext<'_>) -> Option<LookupRequest> {
+        let _ = context;
         None
     }
 }

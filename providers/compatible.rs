@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
 use crate::canonical::Finish;
+use crate::lookup::Way;
 use crate::openai::OpenAi;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,10 @@ pub struct Row {
     pub finish_words: &'static [(&'static str, Finish)],
     /// The endpoint that counts a prompt's tokens and answers `{"input_tokens": n}`.
     pub count_path: Option<&'static str>,
+    /// The ways in which it can be asked about a lost answer.
+    pub lookup_ways: &'static [Way],
+    /// The one that the settings have switched on.
+    pub lookup: Option<Way>,
     /// For protocols that demand an output limit: the one sent where the client gave none.
     pub default_max_tokens: u64,
     /// The page, and when it was read. `facts` is the project's own collection of provider facts.
@@ -92,11 +97,13 @@ const OPENAI: Row = Row {
     stream_options: true,
     finish_words: &[],
     count_path: None,
+    lookup_ways: &[Way::Stored],
+    lookup: None,
     default_max_tokens: 4096,
     source: "OpenAI OpenAPI 2.3.0; platform.openai.com/docs/api-reference/debugging-requests, 2026-11",
 };
 
-const LIKE_OPENAI: Row = Row { request_id_header: None, ..OPENAI };
+const LIKE_OPENAI: Row = Row { request_id_header: None, lookup_ways: &[], ..OPENAI };
 
 const ROWS: &[Row] = &[
     OPENAI,
@@ -112,6 +119,7 @@ const ROWS: &[Row] = &[
         name: "llama-cpp",
         error_500: Error500::Unknown,
         count_path: Some("/chat/completions/input_tokens"),
+        lookup_ways: &[Way::Conversation],
         source: "facts 0.4, 2.2, 5: b11434 measured, 500 after 40 generated tokens, 2026-11-29",
         ..LIKE_OPENAI
     },
@@ -185,6 +193,8 @@ pub struct Overrides {
     pub error_500_unknown: bool,
     /// Sent where the protocol demands an output limit and the client gave none.
     pub default_max_tokens: Option<u64>,
+    /// How this provider is asked about lost answers; one of its row's `lookup_ways`.
+    pub lookup: Option<Way>,
 }
 
 /// The adapter of that name, as its row says.
@@ -192,7 +202,7 @@ pub fn adapter_named(name: &str) -> Option<Arc<dyn Adapter>> {
     adapter_with(name, Overrides::default())
 }
 
-/// The adapter of that name, with the operator's changes.
+/// The adapter of that name, with the operator's changes. A way of asking that its row does not have is left out.
 pub fn adapter_with(name: &str, overrides: Overrides) -> Option<Arc<dyn Adapter>> {
     let mut row = row_named(name)?.clone();
     if overrides.error_500_unknown {
@@ -201,6 +211,7 @@ pub fn adapter_with(name: &str, overrides: Overrides) -> Option<Arc<dyn Adapter>
     if let Some(limit) = overrides.default_max_tokens {
         row.default_max_tokens = limit;
     }
+    row.lookup = overrides.lookup.filter(|way| row.lookup_ways.contains(way));
     Some(match row.protocol {
         Protocol::OpenAiChat => Arc::new(OpenAi::new(row)),
         Protocol::AnthropicMessages => Arc::new(Anthropic::new(row)),
@@ -243,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_operator_may_distrust_a_providers_500() {
-        let overrides = Overrides { error_500_unknown: true, default_max_tokens: Some(7) };
+        let overrides = Overrides { error_500_unknown: true, default_max_tokens: Some(7), ..Overrides::default() };
         let head = Head { status: http::StatusCode::INTERNAL_SERVER_ERROR, headers: http::HeaderMap::new() };
         let own = br#"{"type":"error","error":{"type":"api_error","message":"x"}}"#;
         for name in ["openai", "anthropic"] {

@@ -7,8 +7,8 @@
 //! usage, stop reason), [`failure`] (the proof table), [`adapter`] (the trait: pure translation), [`compatible`] (the
 //! providers as data rows), [`refusal`] with [`retry_after`] (from a complete refusal to its proof), [`sse`] and `stream`
 //! (event streams, and what the decoders of all protocols share), [`openai`] and [`anthropic`] (one folder a wire
-//! format: `request`, `reply`, `stream`, `failure`), [`transport`] (the only user of the HTTP client), [`tokens`]
-//! (local counters).
+//! format: `request`, `reply`, `stream`, `failure`), [`lookup`] (asking what became of a lost answer), [`transport`]
+//! (the only user of the HTTP client), [`tokens`] (local counters).
 //!
 //! # How to add a provider
 //!
@@ -34,6 +34,7 @@ pub mod failure;
 #[cfg(test)]
 mod fixtures;
 pub mod json;
+pub mod lookup;
 pub mod openai;
 pub mod refusal;
 pub mod retry_after;

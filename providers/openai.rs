@@ -4,9 +4,13 @@
 //! `model` on the way there, nothing on the way back unless the answer contradicts itself. So do the chunks of a stream.
 
 mod arguments;
+mod conversation;
 pub mod failure;
+#[cfg(test)]
+mod lookup_tests;
 pub mod reply;
 pub mod request;
+mod stored;
 pub mod stream;
 
 use bytes::Bytes;
@@ -18,6 +22,7 @@ use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::lookup::{LookupAnswer, LookupRequest, Way};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
@@ -58,12 +63,23 @@ impl Adapter for OpenAi {
     }
 
     fn version(&self) -> String {
-        format!("{}/{REVISION}", self.row.name)
+        match self.row.lookup {
+            None => format!("{}/{REVISION}", self.row.name),
+            Some(way) => format!("{}/{REVISION}+{}", self.row.name, way.as_str()),
+        }
     }
 
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
-        let body = request::to_upstream(&self.row, request, context.model);
-        self.post("/chat/completions", accept(request), body, context)
+        let marked = match self.row.lookup {
+            Some(Way::Stored) => Some(stored::mark(request, context.attempt_id)?),
+            Some(Way::Conversation) | None => None,
+        };
+        let body = request::to_upstream(&self.row, marked.as_ref().unwrap_or(request), context.model);
+        let mut upstream = self.post("/chat/completions", accept(request), body, context)?;
+        if self.row.lookup == Some(Way::Conversation) && request.stream {
+            upstream.headers.push((conversation::HEADER, id_header(context.attempt_id)?));
+        }
+        Ok(upstream)
     }
 
     fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
@@ -90,6 +106,39 @@ impl Adapter for OpenAi {
     fn from_count(&self, body: &[u8]) -> Option<u64> {
         Json::parse(body).ok()?.get("input_tokens")?.as_u64()
     }
+
+    fn lookup_way(&self) -> Option<Way> {
+        self.row.lookup
+    }
+
+    fn lookup(&self, request: &Request, context: &CallContext<'_>) -> Option<LookupRequest> {
+        match self.row.lookup? {
+            Way::Stored => stored::question(context),
+            Way::Conversation => conversation::question(request, context),
+        }
+    }
+
+    fn from_lookup(
+        &self,
+        request: &Request,
+        context: &CallContext<'_>,
+        asked: &LookupRequest,
+        head: &Head,
+        body: &[u8],
+    ) -> LookupAnswer {
+        match self.row.lookup {
+            Some(Way::Stored) => stored::read(&self.row, context, head, body),
+            Some(Way::Conversation) => conversation::read(&self.row, request, context, asked, head, body),
+            None => LookupAnswer::unreadable("this provider is not asked"),
+        }
+    }
+
+    fn cancel(&self, context: &CallContext<'_>) -> Option<LookupRequest> {
+        match self.row.lookup? {
+            Way::Stored => None,
+            Way::Conversation => conversation::cancel(context),
+        }
+    }
 }
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -110,6 +159,15 @@ pub(crate) fn secret_header(value: &str) -> Result<HeaderValue, Unsupported> {
     })?;
     header.set_sensitive(true);
     Ok(header)
+}
+
+/// Of a question: with the key, without the id that a request carries.
+fn asking_headers(accept: HeaderValue, context: &CallContext<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let mut headers = json_headers(accept);
+    if let Some(key) = context.api_key {
+        headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose())).ok()?));
+    }
+    Some(headers)
 }
 
 pub(crate) fn id_header(attempt_id: &str) -> Result<HeaderValue, Unsupported> {

@@ -4,6 +4,7 @@
 //! connecting: the caller owns the others, and goes on listening when they have struck. Every error is reduced to what
 //! it proves (`classify.rs`); no text of an error names an address or a key.
 
+mod ask;
 pub mod callback;
 mod classify;
 #[cfg(test)]
