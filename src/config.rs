@@ -76,6 +76,8 @@ pub struct Provider {
     pub adapter: Arc<dyn Adapter>,
     pub endpoint: Endpoint,
     pub api_key: Option<Secret>,
+    /// How long a record must be absent there before that proves anything; `None`: what its timeouts demand.
+    pub lookup_grace: Option<Duration>,
     /// Changes with every setting that could change this provider's answers. A rotated key does not.
     pub settings_digest: String,
 }

@@ -3,6 +3,7 @@
 //! Read [`step`] first: it is the failover rule, whole. [`route`] and [`permit`] hold the types that make a fallback
 //! without evidence unbuildable.
 
+pub mod absence;
 pub mod api_key;
 pub mod attempt;
 pub mod backoff;

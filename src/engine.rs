@@ -3,19 +3,22 @@
 //! The main path is [`submit`] (admit the job, or find the one that has its key) → [`run_job`] (obey
 //! [`crate::domain::step::next_step`] until the job is over) → [`call`] (one attempt at one provider, with its clocks)
 //! → [`settle`] (write what came of it). Beside it: [`lease`] (this process is alive), [`rescue`] (what dead processes
-//! left), [`certify`] (contract runs and permits), [`notify`] (owners
-//! are told that their jobs are over).
+//! left), [`reconcile`] (asking providers about lost answers), [`call_off`] (cancelled work), [`certify`] (contract runs
+//! and permits), [`notify`] (owners are told that their jobs are over).
 //!
 //! No transaction is open while a provider is called, and a client that hangs up cancels nothing: each job runs in a
 //! task of its own.
 
 pub mod call;
+pub mod call_off;
+pub mod calls;
 pub mod certify;
 pub mod circuits;
 pub mod lease;
 pub mod mirror;
 pub mod notify;
 pub mod progress;
+pub mod reconcile;
 pub mod registry;
 pub mod rescue;
 pub mod run_job;
@@ -34,10 +37,12 @@ use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::domain::ids::JobId;
 use crate::domain::route::Target;
+use crate::engine::calls::Calls;
 use crate::engine::circuits::Circuits;
 use crate::engine::lease::Lease;
 use crate::engine::mirror::Streams;
 use crate::engine::notify::Notifier;
+use crate::engine::reconcile::Places;
 use crate::engine::registry::Registry;
 use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
@@ -65,6 +70,8 @@ pub(crate) struct Inner {
     pub lease: Lease,
     pub notifier: Arc<Notifier>,
     pub tasks: Tasks,
+    pub calls: Calls,
+    pub places: Places,
     pub metrics: Arc<Metrics>,
     pub phase: watch::Sender<Phase>,
 }
@@ -99,6 +106,7 @@ impl Engine {
         let upstreams = Upstreams::new(&config)?;
         let notifier = Arc::new(Notifier::new(&config.callbacks)?);
         let lease = Lease::register(&store).await?;
+        let places = Places::new(&config);
         let inner = Arc::new(Inner {
             store,
             config,
@@ -109,12 +117,17 @@ impl Engine {
             lease,
             notifier,
             tasks: Tasks::default(),
+            calls: Calls::default(),
+            places,
             metrics: Arc::new(Metrics::default()),
             phase: watch::Sender::new(Phase::Serving),
         });
         let engine = Engine { inner };
         engine.spawn_heartbeat();
+        engine.note_places().await?;
         engine.spawn_rescue();
+        engine.spawn_reconcile();
+        engine.spawn_call_off();
         engine.spawn_stream_writer();
         engine.spawn_notifier();
         Ok(engine)

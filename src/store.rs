@@ -11,6 +11,7 @@ pub mod contracts;
 pub mod instances;
 pub mod jobs;
 pub mod keys;
+pub mod lookups;
 pub mod operators;
 pub mod permits;
 pub mod retention;

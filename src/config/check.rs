@@ -1,6 +1,7 @@
 //! From the file as written to a [`Config`], or to everything that is wrong with it.
 
 mod callbacks;
+mod provider;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +12,6 @@ use std::time::Duration;
 use providers::adapter::{Adapter, Secret};
 use providers::compatible::{self, Overrides};
 use providers::transport::{Endpoint, Transport};
-use sha2::{Digest, Sha256};
 
 use super::{Config, Database, Problem, Provider, Server, environment, raw};
 use crate::domain::route::{Evidence, KeyPolicy, OnUnknown, Route, RouteTarget, StreamDelivery, Target};
@@ -109,7 +109,8 @@ impl Checker {
                 false
             }
         };
-        let overrides = Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens };
+        let overrides =
+            Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens, lookup: self.lookup(name, raw) };
         let adapter = compatible::adapter_with(&raw.adapter, overrides);
         if adapter.is_none() {
             let known = compatible::names().join(", ");
@@ -133,13 +134,15 @@ impl Checker {
             self.problem(setting("base_url"), e.to_string());
         }
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
-        let settings_digest = settings_digest(raw, &endpoint);
+        let lookup_grace = self.lookup_grace(name, raw, &endpoint);
+        let settings_digest = provider::settings_digest(raw, &endpoint);
         let adapter: Arc<dyn Adapter> = adapter?;
         (self.problems.len() == before).then(|| Provider {
             name: name.to_owned(),
             adapter,
             endpoint,
             api_key,
+            lookup_grace,
             settings_digest,
         })
     }
@@ -334,19 +337,4 @@ fn shortest_attempt(raw: &raw::Settings, provider: &str) -> Option<Duration> {
         |route: &&raw::Route| route.targets.iter().any(|t| t.split_once('/').is_some_and(|(p, _)| p == provider));
     let attempts = raw.routes.values().filter(uses).map(|route| route.attempt_timeout.as_deref().unwrap_or("30s"));
     attempts.filter_map(|text| humantime::parse_duration(text).ok()).min()
-}
-
-/// Everything about a provider that could change its answers; not its key, so that rotating one ends no permit.
-fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> String {
-    let mut hash = Sha256::new();
-    for part in [
-        raw.adapter.as_str(),
-        endpoint.base_url.as_str(),
-        raw.error_500.as_deref().unwrap_or_default(),
-        &raw.default_max_tokens.map(|n| n.to_string()).unwrap_or_default(),
-    ] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

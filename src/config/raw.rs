@@ -70,6 +70,16 @@ pub struct Provider {
     pub error_500: Option<String>,
     /// The output limit sent where the protocol demands one and the client gave none. Default: the adapter's row.
     pub default_max_tokens: Option<u64>,
+    /// How this provider is asked what became of a request whose answer was lost. Default: it is not asked.
+    ///
+    /// `stored` (adapter `openai`): completions are stored at the provider (`store: true`) with the attempt's id in
+    /// their metadata, and listed by it. Requests with `store: false` or 16 metadata pairs of their own are refused.
+    /// `conversation` (adapter `llama-cpp`): streams carry `X-Conversation-Id`; llama-server keeps and replays them.
+    /// A provider that can be told so also stops working on what was cancelled.
+    pub lookup: Option<String>,
+    /// How long "no such request" must have been true of an attempt that nobody can still be sending, before it counts
+    /// as proof that it never arrived. Default: `connect_timeout` + 30 s, at least twice the lease (30 s).
+    pub lookup_grace: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -16,6 +16,7 @@ use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::calls::Seat;
 use super::stream_log::StreamLog;
 use super::tasks::CallGuard;
 use super::upstreams::Upstream;
@@ -44,7 +45,7 @@ pub enum News {
     /// The first content of a stream has come; more follows in the log.
     Content(Arc<StreamLog>),
     Ended(Result<Outcome, Failure>),
-    /// `settle_timeout` is over; nobody listens any more.
+    /// `settle_timeout` is over, or the call was stopped; nobody listens any more.
     GaveUp,
 }
 
@@ -133,9 +134,10 @@ pub async fn call(
     clocks: Clocks,
     teller: Teller,
     guard: CallGuard,
+    mut seat: Seat,
 ) {
     let mut call = Call { clocks, teller, guard: Some(guard) };
-    let Some(outcome) = call.exchange(&upstream, &request, wire).await else {
+    let Some(Some(outcome)) = seat.attend(call.exchange(&upstream, &request, wire)).await else {
         call.teller.tell(News::GaveUp);
         return;
     };

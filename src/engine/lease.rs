@@ -51,6 +51,13 @@ impl Lease {
         self.read().since.elapsed() < LEASE - MARGIN
     }
 
+    /// Whether that very lease surely holds. One that had ended comes back under another id: what was started under the
+    /// old one may have been swept, asked about and replaced meanwhile, and must not be sent any more.
+    pub fn holds_as(&self, id: InstanceId) -> bool {
+        let held = self.read();
+        held.id == id && held.since.elapsed() < LEASE - MARGIN
+    }
+
     async fn beat(&self, store: &Store) -> Result<(), StoreError> {
         let sent = Instant::now();
         let id = self.id();

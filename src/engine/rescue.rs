@@ -28,7 +28,7 @@ impl Engine {
         self.every(CLEAN, "clean up", |engine| async move { engine.clean_up().await });
     }
 
-    fn every<F, Fut>(&self, pause: Duration, what: &'static str, work: F)
+    pub(super) fn every<F, Fut>(&self, pause: Duration, what: &'static str, work: F)
     where
         F: Fn(Engine) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), StoreError>> + Send,

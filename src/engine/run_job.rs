@@ -20,7 +20,7 @@ use super::registry::{Command, Entry};
 use super::settle::Settled;
 use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
-use crate::domain::ids::{AttemptId, JobId, OwnerId};
+use crate::domain::ids::{AttemptId, InstanceId, JobId, OwnerId};
 use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
 use crate::domain::route::{Route, Target};
 use crate::domain::step::{NextStep, Situation, next_step};
@@ -48,6 +48,8 @@ pub struct Runner {
     /// Calls of this task that have not ended.
     in_flight: HashSet<AttemptId>,
     fresh_call: bool,
+    /// Whose lease the attempt that starts next stands under.
+    instance: InstanceId,
     /// The attempt that this task started last.
     open: Option<AttemptId>,
     /// The stream that those who wait have been shown.
@@ -108,6 +110,7 @@ impl Runner {
     ) -> Self {
         let (events_in, events) = mpsc::unbounded_channel();
         let route = engine.config().routes.get(&route_name).cloned();
+        let instance = engine.inner.lease.id();
         Runner {
             engine,
             owner,
@@ -121,12 +124,18 @@ impl Runner {
             events_in,
             in_flight: HashSet::new(),
             fresh_call,
+            instance,
             open: None,
             shown: None,
             mirror: None,
             attempts: 0,
             looks: 0,
         }
+    }
+
+    /// The first attempt was committed under this instance.
+    pub fn under(self, instance: InstanceId) -> Self {
+        Runner { instance, ..self }
     }
 
     pub fn spawn(self) {

@@ -171,6 +171,7 @@ impl Engine {
             first: self.first_attempt(&route),
         };
         let asked = new.fingerprint;
+        let instance = new.instance;
         let first = new.first.clone();
         // Before the commit, so that a second click never finds the job without its task.
         let (entry, progress) = self.inner.registry.enter(id);
@@ -185,7 +186,7 @@ impl Engine {
         match self.inner.store.admit(new).await {
             Ok(Admitted::New) => {
                 self.inner.metrics.submissions.with_label_values(&["new"]).inc();
-                Runner::admitted(self.clone(), owner, id, route, request, first, entry).spawn();
+                Runner::admitted(self.clone(), owner, id, route, request, first, entry).under(instance).spawn();
                 Ok(Submitted::New(ticket))
             }
             Ok(Admitted::Existing(snapshot)) => {

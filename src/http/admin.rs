@@ -46,7 +46,8 @@ pub async fn job(State(engine): State<Engine>, Path(id): Path<String>) -> Respon
         let id = id_of(&id)?;
         let owner = engine.store().job_owner(id).await?.ok_or(Problem::NotFound)?;
         let snapshot = engine.store().job(owner, id).await?.ok_or(Problem::NotFound)?;
-        Ok::<_, Problem>(axum::Json(view::job(&snapshot)).into_response())
+        let lookups = engine.store().lookups_of_job(owner, id).await?;
+        Ok::<_, Problem>(axum::Json(view::examined_job(&snapshot, &lookups)).into_response())
     };
     found.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
 }
@@ -76,6 +77,9 @@ async fn clear(
         match engine.store().clear_attempt(id, clearance, deed.actor(), deed.reason()?).await? {
             Cleared::Done(key) => {
                 tracing::warn!(job = %key.job, attempt = %id, action = clearance.as_str(), actor = deed.actor(), "attempt cleared");
+                if clearance == Clearance::Cancel {
+                    engine.call_off(key.owner, key.job).await;
+                }
                 engine.look_at(key.owner, key.job).await?;
                 let snapshot = engine.store().job(key.owner, key.job).await?.ok_or(Problem::NotFound)?;
                 Ok(axum::Json(view::job(&snapshot)).into_response())

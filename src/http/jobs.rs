@@ -221,6 +221,7 @@ pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path
             Err(error) => return Err(error.into()),
         }
         engine.nudge(id);
+        engine.call_off(caller.owner, id).await;
         let snapshot = find(&engine, caller.owner, id).await?;
         match snapshot.job.state {
             JobState::Cancelled => Ok(axum::Json(view::job(&snapshot)).into_response()),

@@ -9,6 +9,7 @@ use crate::domain::permit::Permit;
 use crate::domain::route::Evidence;
 use crate::store::callbacks::Callback;
 use crate::store::contracts::{CheckRow, Run};
+use crate::store::lookups::Lookup;
 use crate::store::operators::Race;
 
 pub fn job(snapshot: &Snapshot) -> Value {
@@ -43,6 +44,26 @@ pub fn job_with_callback(snapshot: &Snapshot, callback: Option<&Callback>) -> Va
         out.insert("callback".to_owned(), shown);
     }
     out
+}
+
+/// For operators: with what providers said of its attempts when they were asked.
+pub fn examined_job(snapshot: &Snapshot, lookups: &[Lookup]) -> Value {
+    let mut out = job(snapshot);
+    if let (false, Value::Object(out)) = (lookups.is_empty(), &mut out) {
+        out.insert("lookups".to_owned(), lookups.iter().map(lookup).collect());
+    }
+    out
+}
+
+fn lookup(lookup: &Lookup) -> Value {
+    json!({
+        "attempt": lookup.attempt,
+        "tries": lookup.tries,
+        "next_at": lookup.next_at.map(rfc3339),
+        "last_answer": lookup.last_answer,
+        "evidence": serde_json::from_str::<Value>(&lookup.evidence).unwrap_or_default(),
+        "cancel_told_at": lookup.cancel_told_at.map(rfc3339),
+    })
 }
 
 fn job_error(error: &JobError) -> Value {

@@ -52,6 +52,7 @@ impl Runner {
         };
         match self.engine.store().start_attempt(&new).await {
             Ok(()) => {
+                self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
                 self.begin(id, &new.candidate);
             }
@@ -92,13 +93,14 @@ impl Runner {
         };
         // The last look before connecting: a process that slept through its lease, or has marked what it leaves behind,
         // must not send (R3, R6).
-        if !self.engine.inner.lease.holds() || self.engine.phase() == Phase::Stopped {
+        if !self.engine.inner.lease.holds_as(self.instance) || self.engine.phase() == Phase::Stopped {
             return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
         }
         tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
         let clocks = Clocks::start(route, request.stream, Instant::now());
         let guard = self.engine.inner.tasks.begin_call();
-        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard));
+        let seat = self.engine.inner.calls.begin(id, request.stream);
+        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard, seat));
     }
 
     /// The client's request, read again where this task was not there when it came.

@@ -1,0 +1,60 @@
+//! What a provider's settings come to: how it is asked about lost answers, and the digest that its permits rest on.
+
+use std::time::Duration;
+
+use providers::compatible;
+use providers::lookup::Way;
+use providers::transport::Endpoint;
+use sha2::{Digest, Sha256};
+
+use super::{Checker, raw};
+
+impl Checker {
+    /// The way of asking, where one is switched on and the adapter has it.
+    pub(super) fn lookup(&mut self, name: &str, raw: &raw::Provider) -> Option<Way> {
+        let word = raw.lookup.as_deref()?;
+        let ways = compatible::row_named(&raw.adapter)?.lookup_ways;
+        let way = Way::from_word(word).filter(|way| ways.contains(way));
+        if way.is_none() {
+            let words: Vec<String> = ways.iter().map(|way| format!("`{}`", way.as_str())).collect();
+            let can = match words.is_empty() {
+                true => "which cannot be asked about lost answers: leave it out".to_owned(),
+                false => format!("which knows {}", words.join(" and ")),
+            };
+            let what = format!("`{word}` is nothing that the adapter `{}` can do, {can}", raw.adapter);
+            self.problem(format!("providers.{name}.lookup"), what);
+        }
+        way
+    }
+
+    /// How long an absent record must be absent; `None`: what is safe with these timeouts.
+    pub(super) fn lookup_grace(&mut self, name: &str, raw: &raw::Provider, endpoint: &Endpoint) -> Option<Duration> {
+        let setting = format!("providers.{name}.lookup_grace");
+        let grace = self.optional(&setting, raw.lookup_grace.as_deref())?;
+        if raw.lookup.is_none() {
+            self.problem(setting, "says nothing without `lookup`: set both, or leave it out");
+        } else if grace < endpoint.connect_timeout + Duration::from_secs(30) {
+            let risk = "a request that is still on its way may pass for absent";
+            tracing::warn!(provider = name, ?grace, risk, "lookup_grace is shorter than connect_timeout and 30 s");
+        }
+        Some(grace)
+    }
+}
+
+/// Everything about a provider that could change its answers; not its key, so that rotating one ends no permit.
+pub(super) fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |text: &str| {
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    };
+    part(&raw.adapter);
+    part(&endpoint.base_url);
+    part(raw.error_500.as_deref().unwrap_or_default());
+    part(&raw.default_max_tokens.map(|n| n.to_string()).unwrap_or_default());
+    // Only where it is set: permits earned before there was this setting stay.
+    if let Some(lookup) = &raw.lookup {
+        part(lookup);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
