@@ -14,6 +14,7 @@ mod failover;
 mod guards;
 mod next_target;
 mod owners;
+mod reconcile;
 mod reverse_finish;
 mod rolling;
 mod same_intent;

@@ -38,6 +38,8 @@ INSERT INTO operator_actions (id, actor, action, subject, reason) VALUES (u(1), 
 INSERT INTO stream_followers (owner_id, job_id, until) VALUES (u(1), u(1), now());
 INSERT INTO stream_chunks (owner_id, job_id, attempt_id, seq, data) VALUES (u(1), u(1), u(11), 0, '{}');
 INSERT INTO callbacks (owner_id, job_id, url) VALUES (u(1), u(1), 'https://x/');
+INSERT INTO lookup_places (instance_id, provider, way, base_url) VALUES (u(1), 'alpha', 'stored', 'http://a');
+INSERT INTO lookups (owner_id, job_id, attempt_id) VALUES (u(1), u(1), u(11));
 CREATE FUNCTION try_job(owner int, id int, key text) RETURNS void LANGUAGE sql AS $$
 INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery, state, deadline_at)
 VALUES (u(owner), u(id), key, 'client', sha256('x'), 1, '/', 'r', 'sync', 'queued', now() + interval '1 d') $$;
@@ -159,6 +161,17 @@ const REFUSED_ELSEWHERE: [(&str, &str); 15] = [
     ("operator_actions_pkey", "INSERT INTO operator_actions SELECT * FROM operator_actions"),
 ];
 
+#[rustfmt::skip]
+const REFUSED_OF_LOOKUPS: [(&str, &str); 7] = [
+    ("lookup_places_pkey", "INSERT INTO lookup_places SELECT * FROM lookup_places"),
+    ("lookup_places_have_an_instance", "UPDATE lookup_places SET instance_id = u(99)"),
+    ("lookups_pkey", "INSERT INTO lookups SELECT * FROM lookups"),
+    ("lookups_have_an_attempt", "UPDATE lookups SET attempt_id = u(99)"),
+    ("lookups_tries_count_up", "UPDATE lookups SET tries = -1"),
+    ("lookups_answer_is_known", "UPDATE lookups SET last_answer = 'x'"),
+    ("lookups_evidence_is_a_list", "UPDATE lookups SET evidence = '{}'"),
+];
+
 /// Their first column is a primary key already: they are only the other end of a foreign key.
 const REFERRED_TO: [&str; 2] = ["contract_runs_evidence", "permits_target"];
 
@@ -167,7 +180,7 @@ async fn every_named_constraint_refuses_what_it_must() {
     let ground = Ground::new().await;
     ground.sql(ROWS).await;
     let mut proved: BTreeSet<String> = REFERRED_TO.iter().map(|name| (*name).to_owned()).collect();
-    for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE) {
+    for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(REFUSED_OF_LOOKUPS) {
         let mut tx = ground.pool.begin().await.expect("a transaction");
         let error = match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await {
             Ok(_) => panic!("{constraint} let this pass: {sql}"),
