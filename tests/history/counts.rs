@@ -8,9 +8,7 @@ use crate::history::{Event, Kind};
 use crate::wire;
 
 /// What every run must have met at least once, besides the faults.
-const NEEDED: [&str; 14] = [
-    "jobs",
-    "attempts",
+const NEEDED: [&str; 10] = [
     "client double clicks",
     "client conflicts",
     "client replays",
@@ -21,9 +19,8 @@ const NEEDED: [&str; 14] = [
     "operator release",
     "operator cancel",
     "operator fail",
-    "races",
-    "attempts unknown",
 ];
+const IN_TABLES: [&str; 4] = ["jobs", "attempts", "races", "attempts unknown"];
 
 #[derive(Debug, Default, Clone)]
 pub struct Counts {
@@ -32,10 +29,8 @@ pub struct Counts {
 
 impl Counts {
     pub fn of(events: &[Event], dump: &Dump) -> Counts {
-        let mut counts = Counts::default();
+        let mut counts = Counts::of_events(events);
         counts.put("runs", 1);
-        counts.of_clients(events);
-        counts.of_the_rest(events);
         counts.put("jobs", dump.jobs.len());
         counts.put("attempts", dump.attempts.len());
         counts.put("races", dump.races.len());
@@ -48,6 +43,14 @@ impl Counts {
                 counts.put("attempts that won late", 1);
             }
         }
+        counts
+    }
+
+    /// What the history alone tells.
+    pub fn of_events(events: &[Event]) -> Counts {
+        let mut counts = Counts::default();
+        counts.of_clients(events);
+        counts.of_the_rest(events);
         counts
     }
 
@@ -123,11 +126,17 @@ impl Counts {
 
     /// What was enabled and never happened.
     pub fn never_hit(&self, enabled: &[Fault]) -> Vec<String> {
+        let tables = IN_TABLES.iter().filter(|name| self.get(name) == 0).map(|name| (*name).to_owned());
+        let missing = self.missing_events(enabled).into_iter().chain(tables);
+        missing.map(|name| format!("COVERAGE: never hit: {name}")).collect()
+    }
+
+    /// Of what the history alone tells.
+    pub fn missing_events(&self, enabled: &[Fault]) -> BTreeSet<String> {
         let faults = enabled.iter().map(|fault| format!("fault {}", fault.as_str()));
         let providers = wire::WHOLE.iter().chain(&wire::STREAM).map(|how| format!("provider {}", how.as_str()));
         let needed = NEEDED.iter().map(|name| (*name).to_owned());
-        let all: BTreeSet<String> = faults.chain(providers).chain(needed).collect();
-        all.into_iter().filter(|name| self.get(name) == 0).map(|name| format!("COVERAGE: never hit: {name}")).collect()
+        faults.chain(providers).chain(needed).filter(|name| self.get(name) == 0).collect()
     }
 
     /// The most telling ones.

@@ -8,12 +8,16 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::counts::Counts;
 use crate::fleet::Fleet;
 use crate::history::History;
 use crate::plan::Plan;
 use crate::postgres::Server;
 use crate::provider::Providers;
 use crate::rng::{Deck, Rng};
+
+/// How much longer faults are made for what has not happened yet.
+const EXTRA: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -81,11 +85,12 @@ impl Controller {
         let enabled = Fault::enabled(plan);
         let mut deck = Deck::new(&enabled, rng.fork("faults"));
         let until = Instant::now() + plan.faulting;
+        let latest = until + EXTRA;
         // Every kind fits into the time, and once through the deck leaves room for chance.
-        let step = plan.faulting.as_millis() as u64 / (enabled.len() as u64 + 3);
+        let step = plan.faulting.as_millis() as u64 / (enabled.len() as u64 + 1);
         let mut under_way = JoinSet::new();
-        while Instant::now() < until {
-            let pause = deck.rng().millis(step / 2, step.clamp(step / 2, 1_500));
+        while Instant::now() < until || (Instant::now() < latest && self.has_missed(&enabled)) {
+            let pause = deck.rng().millis((step / 2).min(700), step.min(1_500));
             tokio::time::sleep(pause).await;
             let (fault, rng) = (deck.deal(), Rng::new(deck.rng().next()));
             let me = Arc::clone(&self);
@@ -93,6 +98,11 @@ impl Controller {
             while under_way.try_join_next().is_some() {}
         }
         while under_way.join_next().await.is_some() {}
+    }
+
+    /// Whether something that is enabled has not happened yet: a slow machine gets more time.
+    fn has_missed(&self, enabled: &[Fault]) -> bool {
+        !Counts::of_events(&self.history.events()).missing_events(enabled).is_empty()
     }
 
     async fn make(&self, fault: Fault, mut rng: Rng) {
@@ -122,9 +132,15 @@ impl Controller {
         self.history.end(&op, kind, json!({ "gateway": gateway.name }));
     }
 
+    /// Who kills the server holds it until it answers again.
+    async fn wait_for_server(&self) {
+        drop(self.server.lock().await);
+    }
+
     /// Whether the statement was answered and touched something. Tried a few times: the database may just be down.
     async fn execute(&self, sql: &str) -> bool {
         for _ in 0..20 {
+            self.wait_for_server().await;
             if let Ok(mut connection) = PgConnection::connect(&self.url).await
                 && let Ok(done) = sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await
                 && done.rows_affected() > 0
@@ -138,6 +154,7 @@ impl Controller {
 
     async fn lock_rows(&self, pause: Duration) -> bool {
         for _ in 0..20 {
+            self.wait_for_server().await;
             if self.try_lock_rows(pause).await.unwrap_or(false) {
                 return true;
             }

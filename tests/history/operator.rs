@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use crate::fleet::Fleet;
 use crate::history::{History, Kind};
 use crate::http::{Ask, Outcome, send};
-use crate::rng::Rng;
+use crate::rng::{Deck, Rng};
 use crate::settings::OPERATOR_TOKEN;
 
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub struct Operator {
@@ -22,19 +22,19 @@ pub struct Operator {
 
 impl Operator {
     pub async fn run(self: Arc<Self>, mut rng: Rng, mut stop: watch::Receiver<bool>) {
+        let mut deeds = Deck::new(&["release", "cancel", "fail"], rng.fork("deeds"));
         while !*stop.borrow() {
-            let pause = rng.millis(100, 400);
+            let pause = rng.millis(50, 300);
             let _ = tokio::time::timeout(pause, stop.wait_for(|stop| *stop)).await;
             let which = rng.below(self.fleet.gateways.len() as u64) as usize;
             let Some(listed) = self.unknown_jobs(which).await else { continue };
             // Some are left for their late answer.
-            if rng.percent(35) {
+            if rng.percent(25) {
                 continue;
             }
             let attempts: Vec<&str> = listed.iter().filter_map(unknown_attempt).collect();
             let Some(attempt) = rng.pick(&attempts) else { continue };
-            let how = *rng.pick(&["release", "cancel", "fail"]).unwrap_or(&"release");
-            self.clear(which, attempt, how).await;
+            self.clear(which, attempt, deeds.deal()).await;
         }
     }
 

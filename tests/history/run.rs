@@ -88,9 +88,9 @@ impl Stage {
         let history = History::create(&plan.history_file()).expect("a file for the history");
         let server = Server::start().await;
         let (url, folder) = (server.url.clone(), server.folder.clone());
-        let store = Store::connect(&Secret::new(url.clone()), 6).await.expect("the database answers");
-        store.migrate().await.expect("the migrations run");
+        migrate(&url).await;
         dump::prepare(&url, plan.mutant.as_deref()).await;
+        let store = Store::connect(&Secret::new(url.clone()), 6).await.expect("the database answers");
         let hang = if plan.is_long() { (16_000, 20_000) } else { (4_000, 7_000) };
         let providers = Providers::start(Arc::clone(&history), &url, &rng.fork("providers"), hang).await;
         let token = folder.join("operator-token");
@@ -138,7 +138,9 @@ impl Stage {
             let rng = rng.fork(&format!("adversary-{n}"));
             players.spawn(Arc::clone(&self.adversary).run(rng, stopped.clone()));
         }
-        players.spawn(Arc::clone(&self.operator).run(rng.fork("operator"), stopped.clone()));
+        for name in ["operator-0", "operator-1"] {
+            players.spawn(Arc::clone(&self.operator).run(rng.fork(name), stopped.clone()));
+        }
         let controller = Controller {
             history: Arc::clone(&self.history),
             fleet: Arc::clone(&self.fleet),
@@ -237,6 +239,12 @@ impl Stage {
             }
         }
     }
+}
+
+async fn migrate(url: &str) {
+    let store = Store::connect(&Secret::new(url.to_owned()), 1).await.expect("the database answers");
+    store.migrate().await.expect("the migrations run");
+    store.close().await;
 }
 
 /// A passed run of the suite against beta, as everything stands now, and the permit that an operator grants on it.
