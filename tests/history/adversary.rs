@@ -114,7 +114,7 @@ impl Adversary {
         tokio::time::sleep(rng.millis(0, 300)).await;
         match rng.below(5) {
             0 | 1 => drop(self.complete(key, "carried on").await),
-            2 => drop(self.fail(key).await),
+            2 => self.fail(key).await,
             3 => {
                 self.mark_unknown(key).await;
                 tokio::time::sleep(rng.millis(0, 900)).await;
@@ -127,7 +127,9 @@ impl Adversary {
     /// For an attempt that is over: everything again, and nothing may come of it.
     async fn come_late(&self, rng: &mut Rng) {
         let Ok(jobs) = self.store.list_jobs(None, None, 40).await else { return };
-        let over = |a: &Attempt| !matches!(a.state, AttemptState::Started | AttemptState::Unknown { .. } | AttemptState::Released { .. });
+        let over = |a: &Attempt| {
+            !matches!(a.state, AttemptState::Started | AttemptState::Unknown { .. } | AttemptState::Released { .. })
+        };
         let all = jobs.iter().flat_map(|s| s.attempts.iter().filter(|a| over(a)).map(move |a| (s, a)));
         let all: Vec<(&Snapshot, &Attempt)> = all.collect();
         let Some((snapshot, attempt)) = rng.pick(&all).copied() else { return };
@@ -148,8 +150,13 @@ impl Adversary {
     /// Completes, and logs the race if it is lost.
     pub async fn complete(&self, key: AttemptKey, words: &str) -> Option<Completed> {
         let body = wire::answer("m1", &format!("{words} attempt={}", key.id));
-        let completion =
-            Completion { key, content_type: "application/json".to_owned(), body: Bytes::from(body), stream: None, usage: None };
+        let completion = Completion {
+            key,
+            content_type: "application/json".to_owned(),
+            body: Bytes::from(body),
+            stream: None,
+            usage: None,
+        };
         let op = self.history.invoke("adversary", "adversary.complete", named(key));
         let outcome = self.store.complete(&completion).await;
         let said = match &outcome {

@@ -30,7 +30,8 @@ impl Adversary {
         self.note_work(attempt);
         let Ok(mut connection) = PgConnection::connect(&self.url).await else { return };
         let Ok(mut tx) = connection.begin().await else { return };
-        let lapse = sqlx::query("UPDATE instances SET lease_until = now() - interval '1 s' WHERE id = $1").bind(instance);
+        let lapse =
+            sqlx::query("UPDATE instances SET lease_until = now() - interval '1 s' WHERE id = $1").bind(instance);
         if lapse.execute(&mut *tx).await.is_err() || tx.commit().await.is_err() {
             return;
         }

@@ -112,24 +112,45 @@ impl World {
     }
 
     /// Sends the intent; what came back, if all of it came.
-    pub async fn submit(&self, who: &str, intent: &Intent, form: &'static str, gateway: usize, patience: Duration) -> Option<Reply> {
+    pub async fn submit(
+        &self,
+        who: &str,
+        intent: &Intent,
+        form: &'static str,
+        gateway: usize,
+        patience: Duration,
+    ) -> Option<Reply> {
         self.remember(intent);
         self.call(who, intent, form, gateway, patience).await
     }
 
     /// For a payload that nobody comes back to.
-    pub async fn submit_unremembered(&self, who: &str, intent: &Intent, form: &'static str, gateway: usize) -> Option<Reply> {
+    pub async fn submit_unremembered(
+        &self,
+        who: &str,
+        intent: &Intent,
+        form: &'static str,
+        gateway: usize,
+    ) -> Option<Reply> {
         self.call(who, intent, form, gateway, PATIENCE).await
     }
 
-    async fn call(&self, who: &str, intent: &Intent, form: &'static str, gateway: usize, patience: Duration) -> Option<Reply> {
+    async fn call(
+        &self,
+        who: &str,
+        intent: &Intent,
+        form: &'static str,
+        gateway: usize,
+        patience: Duration,
+    ) -> Option<Reply> {
         let body = wire::chat(intent.route, &intent.tag, form);
         let (path, body) = match intent.endpoint {
             "chat" => ("/v1/chat/completions", body),
             _ => ("/v1/jobs", json!({ "url": "/v1/chat/completions", "body": body })),
         };
         let what = if intent.endpoint == "chat" { "chat" } else { "job.create" };
-        let args = json!({ "owner": intent.owner, "key": intent.key, "tag": intent.tag, "form": form, "gateway": gateway });
+        let args =
+            json!({ "owner": intent.owner, "key": intent.key, "tag": intent.tag, "form": form, "gateway": gateway });
         let op = self.history.invoke(who, what, args);
         let mut ask = self.ask(intent.owner, gateway, "POST", path, patience);
         ask.headers.push(("idempotency-key", intent.key.clone()));
@@ -145,7 +166,14 @@ impl World {
     }
 
     /// Reads something as this owner.
-    pub async fn read(&self, who: &str, what: &'static str, asker: usize, job: (usize, &str), gateway: usize) -> Option<Reply> {
+    pub async fn read(
+        &self,
+        who: &str,
+        what: &'static str,
+        asker: usize,
+        job: (usize, &str),
+        gateway: usize,
+    ) -> Option<Reply> {
         let path = match what {
             "job.read" => format!("/v1/jobs/{}", job.1),
             "job.wait" => format!("/v1/jobs/{}?wait=3s", job.1),

@@ -101,12 +101,19 @@ impl Counts {
                 "provider.receive" => self.put(&format!("provider {}", event.text("behaviour")), 1),
                 "provider.closed_unread" => self.put("provider closed_unread", 1),
                 "provider.cut" => self.put("provider connections cut at work", 1),
-                "run.stranded" => self.put("jobs queued that only their client carries on", event.data["jobs"].as_u64().unwrap_or_default() as usize),
+                "run.stranded" => self.put(
+                    "jobs queued that only their client carries on",
+                    event.data["jobs"].as_u64().unwrap_or_default() as usize,
+                ),
                 "gateway.kill" => self.put("gateways killed", 1),
                 _ if event.process == "faults" && done => self.put(&format!("fault {}", event.what), 1),
                 what if what.starts_with("operator.") && done => self.put(&what.replace('.', " "), 1),
                 what if what.starts_with("adversary.") && event.kind != Kind::Invoke => {
-                    let outcome = if ["won", "lost", "done"].contains(&event.text("outcome")) { event.text("outcome") } else { "refused" };
+                    let outcome = if ["won", "lost", "done"].contains(&event.text("outcome")) {
+                        event.text("outcome")
+                    } else {
+                        "refused"
+                    };
                     self.put(&format!("{} {outcome}", what.replace('.', " ")), 1);
                 }
                 _ => {}
@@ -144,7 +151,12 @@ impl Counts {
         let of = |name| self.get(name);
         format!(
             "{} jobs, {} attempts, {} unknown, {} races, {} gateway kills, {} Postgres kills",
-            of("jobs"), of("attempts"), of("attempts unknown"), of("races"), of("fault kill_gateway"), of("fault kill_postgres")
+            of("jobs"),
+            of("attempts"),
+            of("attempts unknown"),
+            of("races"),
+            of("fault kill_gateway"),
+            of("fault kill_postgres")
         )
     }
 

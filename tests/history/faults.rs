@@ -60,8 +60,18 @@ impl Fault {
     /// The kinds that this plan enables; the ones that matter most stand in the deck twice.
     pub fn enabled(plan: &Plan) -> Vec<Fault> {
         let mut faults = vec![
-            KillGateway, KillGateway, StopGateway, DrainGateway, LapseLease, LapseLease, TerminateSessions,
-            KillPostgres, LockRows, LockRows, CutProviders, RefuseProviders,
+            KillGateway,
+            KillGateway,
+            StopGateway,
+            DrainGateway,
+            LapseLease,
+            LapseLease,
+            TerminateSessions,
+            KillPostgres,
+            LockRows,
+            LockRows,
+            CutProviders,
+            RefuseProviders,
         ];
         if plan.is_long() {
             faults.push(StopPastLease);
@@ -108,7 +118,8 @@ impl Controller {
     async fn make(&self, fault: Fault, mut rng: Rng) {
         let victim = rng.below(self.fleet.gateways.len() as u64) as usize;
         // A victim that is down or stopped already gives way to another.
-        let order = (0..self.fleet.gateways.len()).map(|i| &self.fleet.gateways[(victim + i) % self.fleet.gateways.len()]);
+        let order =
+            (0..self.fleet.gateways.len()).map(|i| &self.fleet.gateways[(victim + i) % self.fleet.gateways.len()]);
         let gateway = order.clone().find(|g| g.is_left_alone()).unwrap_or(&self.fleet.gateways[victim]);
         let op = self.history.invoke("faults", fault.as_str(), json!({ "gateway": gateway.name }));
         let mut hit = true;

@@ -52,6 +52,16 @@ impl Fleet {
         }
     }
 
+    /// A gateway that panics has a bug, whatever becomes of its jobs.
+    pub fn panics(&self) -> Vec<String> {
+        let logs = self.gateways.iter().map(|g| (g, std::fs::read_to_string(g.log()).unwrap_or_default()));
+        let panics = logs.flat_map(|(gateway, log)| {
+            let lines = log.lines().filter(|line| line.contains("panicked at")).map(str::to_owned).collect::<Vec<_>>();
+            lines.into_iter().map(|line| format!("PANIC: {}: {line}", gateway.name))
+        });
+        panics.collect()
+    }
+
     /// What every gateway has logged.
     pub fn keep_logs(&self, at: &Path) {
         for gateway in &self.gateways {
@@ -77,6 +87,8 @@ impl Gateway {
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(log)
+                // A group of its own: a stopped member would cost the whole group a SIGHUP when its shell ends.
+                .process_group(0)
                 .kill_on_drop(true)
                 .spawn()
                 .expect("the binary starts");

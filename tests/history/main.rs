@@ -5,8 +5,8 @@
 
 mod adversary;
 mod brawl;
-mod callers;
 mod caller_moves;
+mod callers;
 mod check;
 mod counts;
 mod dump;
@@ -41,7 +41,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if options.filtered_out {
-        println!("\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s\n");
+        println!(
+            "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s\n"
+        );
         return ExitCode::SUCCESS;
     }
     let begun = Instant::now();
@@ -61,12 +63,15 @@ fn main() -> ExitCode {
     println!("\n{}", total.table());
     let word = if failed == 0 { "ok" } else { "FAILED" };
     let seconds = begun.elapsed().as_secs_f64();
-    println!("test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out; finished in {seconds:.2}s\n");
+    println!(
+        "test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out; finished in {seconds:.2}s\n"
+    );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// One seed in a runtime of its own, so that nothing of it is left for the next.
 fn run_one(plan: &Plan) -> run::Verdict {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(run::run(plan))
 }

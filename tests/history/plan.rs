@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-const USAGE: &str = "history [--seeds N] [--seed FIRST] [--seconds S] [--gateways N] [--clients N] [--mutant DB_MUTANT]";
+const USAGE: &str =
+    "history [--seeds N] [--seed FIRST] [--seconds S] [--gateways N] [--clients N] [--mutant DB_MUTANT]";
 /// From this long on, processes are stopped and answers held back past the lease of 15 s.
 const LONG: Duration = Duration::from_secs(25);
 

@@ -137,7 +137,12 @@ impl Recipe {
         let mut command = tokio::process::Command::new(&self.arguments[0]);
         // A killed process loses nothing that it has written: only a machine that dies would, and none does here.
         // Without this, recovery first flushes every file of the cluster.
-        command.args(&self.arguments[1..]).args(["-c", "fsync=off"]).env_clear().env("LC_ALL", "C").current_dir(&self.folder);
+        command
+            .args(&self.arguments[1..])
+            .args(["-c", "fsync=off"])
+            .env_clear()
+            .env("LC_ALL", "C")
+            .current_dir(&self.folder);
         // A predecessor that nobody has waited for is a zombie with the pid of the left-over file: not a rival.
         command.env("PG_GRANDPARENT_PID", predecessor.to_string());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log twice")).stderr(log);
@@ -165,6 +170,7 @@ fn children(parent: i32) -> Vec<i32> {
     pids.filter(is_child).collect()
 }
 
+#[expect(clippy::zombie_processes, reason = "it outlives this process, whose end it waits for")]
 fn watch_over(folder: &Path) -> ChildStdin {
     use std::os::unix::process::CommandExt;
     let mut child = Command::new("sh")

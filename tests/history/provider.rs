@@ -213,7 +213,14 @@ impl Shared {
 }
 
 /// Answers as told: whether the connection may be used again, and whether a complete, valid answer was written.
-async fn reply(stream: &mut TcpStream, shared: &Shared, how: Behaviour, streams: bool, model: &str, content: &str) -> (bool, bool) {
+async fn reply(
+    stream: &mut TcpStream,
+    shared: &Shared,
+    how: Behaviour,
+    streams: bool,
+    model: &str,
+    content: &str,
+) -> (bool, bool) {
     match how {
         Behaviour::Slow => shared.hold(100, 700).await,
         Behaviour::Late => shared.hold(1_700, 4_000).await,

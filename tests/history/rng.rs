@@ -12,7 +12,8 @@ impl Rng {
 
     /// A stream of its own for one part of the run.
     pub fn fork(&self, part: &str) -> Rng {
-        let hash = part.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
+        let hash =
+            part.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
         Rng::new(self.state ^ hash)
     }
 

@@ -74,6 +74,7 @@ pub async fn run(plan: &Plan) -> Verdict {
     let file = plan.history_file();
     let _ = std::fs::write(file.with_extension("dump.json"), serde_json::to_vec(&dump).unwrap_or_default());
     faults.extend(check::check(&events, &dump));
+    faults.extend(stage.fleet.panics());
     let counts = Counts::of(&events, &dump);
     faults.extend(counts.never_hit(&Fault::enabled(plan)));
     if !faults.is_empty() {
@@ -171,17 +172,20 @@ impl Stage {
         let mut retries = JoinSet::new();
         for intent in self.world.intents() {
             let of = &self.world.owners[intent.owner].name;
-            let is_it = |job: &&dump::Job| job.key == intent.key && job.owner == *of && job.state == "queued" && !job.has_error;
+            let is_it =
+                |job: &&dump::Job| job.key == intent.key && job.owner == *of && job.state == "queued" && !job.has_error;
             if waiting.iter().any(|job| is_it(&job)) {
                 let world = Arc::clone(&self.world);
                 retries.spawn(async move { drop(world.submit("retry", &intent, "whole", 0, PATIENCE).await) });
             }
         }
         while retries.join_next().await.is_some() {}
-        const UNSETTLED: &str = "SELECT count(*) FROM jobs WHERE state = 'running' OR (state = 'queued' AND error IS NULL)";
+        const UNSETTLED: &str =
+            "SELECT count(*) FROM jobs WHERE state = 'running' OR (state = 'queued' AND error IS NULL)";
         let still = self.wait_for_none(UNSETTLED).await;
         if still > 0 {
-            faults.push(format!("INV-30: {still} job(s) move or wait without an error although their clients came back"));
+            faults
+                .push(format!("INV-30: {still} job(s) move or wait without an error although their clients came back"));
         }
         faults.extend(self.compare_operators_list().await);
         self.history.note("run", "run.settled", json!({ "seconds": begun.elapsed().as_secs_f64() }));
@@ -227,7 +231,8 @@ impl Stage {
             let of = &self.world.owners[intent.owner].name;
             answered.iter().any(|job| job.key == intent.key && job.owner == *of && job.state == "succeeded")
         };
-        let chats: Vec<_> = intents.iter().filter(|i| i.endpoint == "chat").filter(succeeded).take(READ_AGAIN).collect();
+        let chats: Vec<_> =
+            intents.iter().filter(|i| i.endpoint == "chat").filter(succeeded).take(READ_AGAIN).collect();
         for (n, intent) in chats.iter().enumerate() {
             for (m, form) in ["whole", "stream", "usage"].into_iter().enumerate() {
                 let gateway = (n + m) % self.fleet.gateways.len();

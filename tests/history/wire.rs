@@ -40,7 +40,16 @@ use Behaviour::{
 
 /// The cards for requests that want a whole answer, and for those that want a stream.
 pub const WHOLE: [Behaviour; 11] = [
-    Slow, Late, Hang, Overloaded, Error500, BadRequest, ResetAfterRead, FinAfterRead, ResetMidRequest, ResetAfterHead,
+    Slow,
+    Late,
+    Hang,
+    Overloaded,
+    Error500,
+    BadRequest,
+    ResetAfterRead,
+    FinAfterRead,
+    ResetMidRequest,
+    ResetAfterHead,
     CutBody,
 ];
 pub const STREAM: [Behaviour; 8] =
@@ -81,7 +90,8 @@ impl Behaviour {
 
 pub fn complete(status: u16, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+    format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+        .into_bytes()
 }
 
 pub fn error(status: u16, kind: &str) -> Vec<u8> {
@@ -104,7 +114,9 @@ pub const STREAM_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-str
 pub fn frames(model: &str, content: &str) -> Vec<Vec<u8>> {
     let chunk = |delta: Value, finish: Value| {
         let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
-        frame(&json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": model, "choices": choices }))
+        frame(
+            &json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": model, "choices": choices }),
+        )
     };
     let mut frames = vec![chunk(json!({ "role": "assistant", "content": "" }), Value::Null)];
     let characters: Vec<char> = content.chars().collect();
@@ -119,7 +131,9 @@ pub fn frames(model: &str, content: &str) -> Vec<Vec<u8>> {
 }
 
 pub fn error_event() -> Vec<u8> {
-    frame(&json!({ "error": { "message": "overloaded", "type": "server_error", "code": "server_error", "param": null } }))
+    frame(
+        &json!({ "error": { "message": "overloaded", "type": "server_error", "code": "server_error", "param": null } }),
+    )
 }
 
 fn frame(data: &Value) -> Vec<u8> {

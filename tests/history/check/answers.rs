@@ -23,7 +23,8 @@ pub fn check(record: &Record<'_>, found: &mut Violations) {
 /// Submissions that were told of a job: the call, what came back, and the job.
 fn accepted<'a>(record: &'a Record<'_>) -> impl Iterator<Item = (&'a Event, &'a Event, &'a str)> {
     let all = ["chat", "job.create"].into_iter().flat_map(|what| record.ended(what));
-    all.filter(|(_, end)| end.data["status"].as_u64().is_some_and(|s| s < 300)).filter_map(|(call, end)| Some((call, end, end.data["job"].as_str()?)))
+    all.filter(|(_, end)| end.data["status"].as_u64().is_some_and(|s| s < 300))
+        .filter_map(|(call, end)| Some((call, end, end.data["job"].as_str()?)))
 }
 
 /// What the job was made for: the first caller's words, and by which endpoint.
@@ -62,7 +63,9 @@ fn conflicts_are_conflicts(record: &Record<'_>, found: &mut Violations) {
             continue;
         };
         let (tag, endpoint) = intent_of(job);
-        found.unless(job.key == call.text("key"), "INV-02", || format!("the conflict on {} names job {} of key {}", call.text("key"), job.id, job.key));
+        found.unless(job.key == call.text("key"), "INV-02", || {
+            format!("the conflict on {} names job {} of key {}", call.text("key"), job.id, job.key)
+        });
         found.unless(tag != call.text("tag") || endpoint != call.what, "INV-02", || {
             format!("key {} was refused for the very payload of its job {}", call.text("key"), job.id)
         });
@@ -96,7 +99,10 @@ fn same_bytes_for_ever(record: &Record<'_>, found: &mut Violations) {
             });
             let winner = record.jobs.get(job).and_then(|row| row.completed_by.as_deref());
             found.unless(winner == Some(end.text("attempt")), "INV-20", || {
-                format!("job {job} was answered ({form}) by attempt {} and is completed by {winner:?}", end.text("attempt"))
+                format!(
+                    "job {job} was answered ({form}) by attempt {} and is completed by {winner:?}",
+                    end.text("attempt")
+                )
             });
         }
         found.unless(form != "whole" || stored.get(job) == Some(&first), "INV-20", || {
@@ -110,11 +116,16 @@ fn broken_streams_are_beginnings(record: &Record<'_>, found: &mut Violations) {
     let whole = answers(record);
     for (call, end, job) in accepted(record).filter(|(_, end, _)| end.is("stream") && !end.is("done")) {
         let Some(full) = whole.get(&(job, call.text("form"))).map(|ends| ends[0]) else { continue };
-        let mut shown: Vec<&str> = end.text("body").split_inclusive("\n\n").filter(|frame| frame.ends_with("\n\n")).collect();
+        let mut shown: Vec<&str> =
+            end.text("body").split_inclusive("\n\n").filter(|frame| frame.ends_with("\n\n")).collect();
         shown.retain(|frame| !frame.starts_with("data: {\"error\""));
         let is_beginning = full.text("body").starts_with(&shown.concat());
         found.unless(end.text("attempt") != full.text("attempt") || is_beginning, "INV-28", || {
-            format!("a broken stream of job {job} shows\n{}\nwhich is no beginning of\n{}", shown.concat(), full.text("body"))
+            format!(
+                "a broken stream of job {job} shows\n{}\nwhich is no beginning of\n{}",
+                shown.concat(),
+                full.text("body")
+            )
         });
     }
 }
@@ -137,18 +148,29 @@ fn reads_never_go_back(record: &Record<'_>, found: &mut Violations) {
                 }
                 let terminal = then["state"].as_str().is_some_and(|s| TERMINAL.contains(&s));
                 let same = ["state", "version", "completed_by"].iter().all(|f| then[f] == now[f]);
-                found.unless(!terminal || same, "INV-21", || format!("job {job} was read as {} and later as {}", then["state"], now["state"]));
+                found.unless(!terminal || same, "INV-21", || {
+                    format!("job {job} was read as {} and later as {}", then["state"], now["state"])
+                });
                 let risen = now["version"].as_i64() >= then["version"].as_i64();
-                found.unless(risen, "INV-21", || format!("job {job}'s version was read as {} and later as {}", then["version"], now["version"]));
+                found.unless(risen, "INV-21", || {
+                    format!("job {job}'s version was read as {} and later as {}", then["version"], now["version"])
+                });
             }
             let last = record.jobs.get(job).map(|row| row.state.as_str());
             let terminal = now["state"].as_str().is_some_and(|s| TERMINAL.contains(&s));
-            found.unless(!terminal || last == now["state"].as_str(), "INV-10", || format!("job {job} was read as {} and ends as {last:?}", now["state"]));
+            found.unless(!terminal || last == now["state"].as_str(), "INV-10", || {
+                format!("job {job} was read as {} and ends as {last:?}", now["state"])
+            });
         }
     }
-    for (call, _) in record.ended("job.cancel").filter(|(call, end)| call.data["asker"] == call.data["owner"] && end.data["status"] == 200) {
+    for (call, _) in record
+        .ended("job.cancel")
+        .filter(|(call, end)| call.data["asker"] == call.data["owner"] && end.data["status"] == 200)
+    {
         let last = record.jobs.get(call.text("job")).map(|row| row.state.as_str());
-        found.unless(last == Some("cancelled"), "INV-10", || format!("job {} was cancelled and ends as {last:?}", call.text("job")));
+        found.unless(last == Some("cancelled"), "INV-10", || {
+            format!("job {} was cancelled and ends as {last:?}", call.text("job"))
+        });
     }
 }
 
@@ -157,13 +179,18 @@ fn owners_are_strangers(record: &Record<'_>, found: &mut Violations) {
     for what in ["job.read", "job.result", "job.cancel"] {
         for (call, end) in record.ended(what).filter(|(call, _)| call.data["asker"] != call.data["owner"]) {
             let status = end.data["status"].as_u64().unwrap_or(503);
-            found.unless(matches!(status, 404 | 500..), "INV-25", || format!("{what} of another owner's job {} was answered with {status}", call.text("job")));
+            found.unless(matches!(status, 404 | 500..), "INV-25", || {
+                format!("{what} of another owner's job {} was answered with {status}", call.text("job"))
+            });
         }
     }
     for (call, end, job) in accepted(record) {
-        let strangers = ["<acme/", "<umbrella/"].into_iter().enumerate().filter(|(n, _)| call.data["owner"] != *n as u64);
+        let strangers =
+            ["<acme/", "<umbrella/"].into_iter().enumerate().filter(|(n, _)| call.data["owner"] != *n as u64);
         for (_, mark) in strangers {
-            found.unless(!end.text("body").contains(mark), "INV-25", || format!("job {job} was answered with another owner's words"));
+            found.unless(!end.text("body").contains(mark), "INV-25", || {
+                format!("job {job} was answered with another owner's words")
+            });
         }
     }
 }

@@ -40,7 +40,10 @@ fn attempts_fit_their_jobs(record: &Record<'_>, found: &mut Violations) {
         let winners: Vec<&str> = attempts.iter().filter(|a| a.state == "succeeded").map(|a| a.id.as_str()).collect();
         found.unless(winners.len() <= 1, "INV-05", || format!("job {} has winners {winners:?}", job.id));
         found.unless(winners.first().copied() == job.completed_by.as_deref(), "INV-06", || {
-            format!("job {} ({}) is completed by {:?}, its winners are {winners:?}", job.id, job.state, job.completed_by)
+            format!(
+                "job {} ({}) is completed by {:?}, its winners are {winners:?}",
+                job.id, job.state, job.completed_by
+            )
         });
         let gapless = attempts.iter().zip(1..).all(|(a, n)| a.ordinal == n);
         found.unless(gapless, "INV-07", || format!("job {} has gaps or doubles in its ordinals", job.id));
@@ -58,11 +61,15 @@ fn results_and_races(record: &Record<'_>, found: &mut Violations) {
             Some(winner) => stored == [winner.as_str()],
             None => stored.is_empty(),
         };
-        found.unless(fits, "INV-20", || format!("job {} is completed by {:?}, its results are of {stored:?}", job.id, job.completed_by));
+        found.unless(fits, "INV-20", || {
+            format!("job {} is completed by {:?}, its results are of {stored:?}", job.id, job.completed_by)
+        });
     }
     for race in &record.dump.races {
         let winner = record.jobs.get(race.job.as_str()).and_then(|job| job.completed_by.as_deref());
-        found.unless(winner != Some(&race.attempt), "INV-22", || format!("race of job {} names the winner {} a loser", race.job, race.attempt));
+        found.unless(winner != Some(&race.attempt), "INV-22", || {
+            format!("race of job {} names the winner {} a loser", race.job, race.attempt)
+        });
         found.unless(race.winner.is_none() || race.winner.as_deref() == winner, "INV-22", || {
             format!("race of job {} names {:?} the winner, which is {winner:?}", race.job, race.winner)
         });
@@ -74,7 +81,9 @@ fn clearances_have_a_name(record: &Record<'_>, found: &mut Violations) {
     for attempt in &record.dump.attempts {
         let cleared = ["released", "superseded", "cancelled"].contains(&attempt.state.as_str());
         let by = attempt.cleared_by.as_deref();
-        found.unless(!cleared || by.is_some(), "INV-17", || format!("attempt {} is {} by nobody", attempt.id, attempt.state));
+        found.unless(!cleared || by.is_some(), "INV-17", || {
+            format!("attempt {} is {} by nobody", attempt.id, attempt.state)
+        });
         let operator = by.is_some_and(|by| by.starts_with("operator:"));
         found.unless(!operator || acted.contains(attempt.id.as_str()), "INV-17", || {
             format!("attempt {} is cleared by {by:?}, which no action records", attempt.id)
@@ -88,15 +97,22 @@ fn acknowledged_starts_exist(record: &Record<'_>, found: &mut Violations) {
         for (call, end) in record.ended(what) {
             let (attempt, done) = (call.text("attempt"), end.text("outcome") == "done");
             // An admission that found another's job is done as well, and has no attempt.
-            let there = record.attempts.contains_key(attempt) || what == "adversary.admit" && !record.jobs.contains_key(call.text("job"));
-            found.unless(!done || there, "INV-19", || format!("acknowledged start {attempt} of job {} is gone", call.text("job")));
+            let there = record.attempts.contains_key(attempt)
+                || what == "adversary.admit" && !record.jobs.contains_key(call.text("job"));
+            found.unless(!done || there, "INV-19", || {
+                format!("acknowledged start {attempt} of job {} is gone", call.text("job"))
+            });
         }
     }
     for (call, end) in record.ended("adversary.complete") {
         let won = end.text("outcome") == "won";
         let winner = record.jobs.get(call.text("job")).and_then(|job| job.completed_by.as_deref());
         found.unless(!won || winner == Some(call.text("attempt")), "INV-20", || {
-            format!("{} was told that it has won job {}, which is completed by {winner:?}", call.text("attempt"), call.text("job"))
+            format!(
+                "{} was told that it has won job {}, which is completed by {winner:?}",
+                call.text("attempt"),
+                call.text("job")
+            )
         });
     }
     for (call, end) in record.ended("adversary.fail") {

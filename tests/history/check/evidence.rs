@@ -43,7 +43,10 @@ fn failures_fit_what_providers_did(record: &Record<'_>, received: &HashMap<&str,
             _ => false,
         };
         found.unless(fits, "INV-16", || {
-            format!("attempt {} failed as {:?} ({:?}), but the provider did {seen:?}", attempt.id, attempt.proof, attempt.reason)
+            format!(
+                "attempt {} failed as {:?} ({:?}), but the provider did {seen:?}",
+                attempt.id, attempt.proof, attempt.reason
+            )
         });
     }
 }
@@ -58,12 +61,17 @@ fn discarded_answers_are_logged(record: &Record<'_>, found: &mut Violations) {
         let winner = record.jobs.get(attempt.job.as_str()).and_then(|job| job.completed_by.as_deref());
         let died = gone.contains(&attempt.pid) || cut.contains(attempt.id.as_str());
         found.unless(died || winner == Some(&attempt.id) || logged.contains(attempt.id.as_str()), "INV-22", || {
-            format!("attempt {} ({}) was answered, has not won job {} and is in no race", attempt.id, attempt.state, attempt.job)
+            format!(
+                "attempt {} ({}) was answered, has not won job {} and is in no race",
+                attempt.id, attempt.state, attempt.job
+            )
         });
     }
     for (call, end) in record.ended("adversary.lose_race") {
         let attempt = call.text("attempt");
-        found.unless(end.text("outcome") != "done" || logged.contains(attempt), "INV-22", || format!("the acknowledged race of {attempt} is gone"));
+        found.unless(end.text("outcome") != "done" || logged.contains(attempt), "INV-22", || {
+            format!("the acknowledged race of {attempt} is gone")
+        });
     }
 }
 
@@ -74,9 +82,13 @@ fn winners_gave_the_answer(record: &Record<'_>, received: &HashMap<&str, Vec<&Ev
         let mine = result.body.contains(&format!("attempt={}", result.attempt));
         found.unless(mine, "INV-28", || format!("the answer of job {} is not its winner's: {}", job.id, result.body));
         let by = received.get(result.attempt.as_str()).map(|events| events[0]);
-        found.unless(by.is_some_and(|e| e.is("works")), "INV-28", || format!("the winner of job {} worked nowhere", job.id));
+        found.unless(by.is_some_and(|e| e.is("works")), "INV-28", || {
+            format!("the winner of job {} worked nowhere", job.id)
+        });
         let (tag, _) = super::answers::intent_of(job);
         let honest = by.is_none_or(|e| e.process == "adversary") || result.body.contains(&tag);
-        found.unless(honest, "INV-28", || format!("the answer of job {} is to another question: {}", job.id, result.body));
+        found.unless(honest, "INV-28", || {
+            format!("the answer of job {} is to another question: {}", job.id, result.body)
+        });
     }
 }

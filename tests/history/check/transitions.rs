@@ -19,7 +19,13 @@ const LEGAL: [(&str, &[&str]); 8] = [
 
 /// Reasons of an attempt of which nobody knows what became; none of them proves a failure (R5).
 const NO_PROOF: [&str; 8] = [
-    "attempt_timeout", "first_byte_timeout", "idle_timeout", "instance_lost", "deadline_passed", "shutdown", "not_stored",
+    "attempt_timeout",
+    "first_byte_timeout",
+    "idle_timeout",
+    "instance_lost",
+    "deadline_passed",
+    "shutdown",
+    "not_stored",
     "settle_timeout",
 ];
 
@@ -49,26 +55,37 @@ fn one_job(job: &str, steps: &[&Step], found: &mut Violations) {
             None => {
                 let terminal = ["succeeded", "failed", "cancelled"].contains(&state);
                 let changed = state != step.became || version != step.version.unwrap_or_default();
-                found.unless(!terminal || !changed, "INV-10", || format!("job {job} was {state} and became {}", step.became));
+                found.unless(!terminal || !changed, "INV-10", || {
+                    format!("job {job} was {state} and became {}", step.became)
+                });
                 let step_version = step.version.unwrap_or_default();
-                found.unless(step_version >= version, "INV-10", || format!("job {job}'s version fell from {version} to {step_version}"));
+                found.unless(step_version >= version, "INV-10", || {
+                    format!("job {job}'s version fell from {version} to {step_version}")
+                });
                 (state, version) = (&step.became, step_version);
             }
             Some(attempt) => {
                 let was = attempts.insert(attempt, &step.became).unwrap_or("-");
-                let legal = LEGAL.iter().find(|(from, _)| *from == was).is_some_and(|(_, to)| to.contains(&step.became.as_str()));
-                let invariant = if ["succeeded", "failed", "cancelled", "superseded"].contains(&was) { "INV-10" } else { "INV-09" };
+                let legal = LEGAL
+                    .iter()
+                    .find(|(from, _)| *from == was)
+                    .is_some_and(|(_, to)| to.contains(&step.became.as_str()));
+                let invariant =
+                    if ["succeeded", "failed", "cancelled", "superseded"].contains(&was) { "INV-10" } else { "INV-09" };
                 found.unless(legal, invariant, || {
                     format!("attempt {attempt} of job {job} was {was} and became {} ({:?})", step.became, step.reason)
                 });
                 let closed = ["succeeded", "failed", "cancelled"].contains(&state);
-                found.unless(was != "-" || !closed, "INV-11", || format!("attempt {attempt} started on job {job}, which is {state}"));
+                found.unless(was != "-" || !closed, "INV-11", || {
+                    format!("attempt {attempt} started on job {job}, which is {state}")
+                });
             }
         }
         // What one statement does, it does at once.
         let committed = steps.get(n + 1).is_none_or(|next| next.tx != step.tx);
         let open = attempts.values().filter(|s| ["started", "unknown"].contains(*s)).count();
-        found.unless(!committed || open <= 1, "INV-03", || format!("job {job} had {open} open attempts at {}", step.at));
+        found
+            .unless(!committed || open <= 1, "INV-03", || format!("job {job} had {open} open attempts at {}", step.at));
     }
 }
 
@@ -80,11 +97,14 @@ fn starts_follow_proof(worked: &HashSet<&str>, job: &str, steps: &[&Step], found
         if step.was.is_none() {
             for (before, then) in &last {
                 let by_name = then.cleared_by.is_some();
-                let proven = then.became == "failed" && (!worked.contains(before) || then.proof.as_deref() == Some("ended_without_result"));
+                let proven = then.became == "failed"
+                    && (!worked.contains(before) || then.proof.as_deref() == Some("ended_without_result"));
                 found.unless(by_name || proven, "INV-15", || {
                     format!(
                         "attempt {attempt} of job {job} started after {before}, which was {} ({:?}, {:?}){}",
-                        then.became, then.reason, then.proof,
+                        then.became,
+                        then.reason,
+                        then.proof,
                         if worked.contains(before) { " and had worked" } else { "" }
                     )
                 });
@@ -115,7 +135,10 @@ fn killed_processes_fail_nothing(record: &Record<'_>, found: &mut Violations) {
             let by_operator = step.reason.as_deref() == Some("operator");
             let wrong = step.became == "failed" && !by_operator || step.became == "succeeded" || step.was.is_none();
             found.unless(!wrong, "INV-18", || {
-                format!("attempt {:?} of killed process {pid} became {} ({:?}) after its death", step.attempt, step.became, step.reason)
+                format!(
+                    "attempt {:?} of killed process {pid} became {} ({:?}) after its death",
+                    step.attempt, step.became, step.reason
+                )
             });
         }
     }
