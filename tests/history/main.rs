@@ -37,7 +37,9 @@ fn main() -> ExitCode {
         }
     };
     if options.list {
-        println!("history: test\n\n1 test, 0 benchmarks");
+        if !options.list_nothing {
+            println!("history: test");
+        }
         return ExitCode::SUCCESS;
     }
     if options.filtered_out {

@@ -17,6 +17,7 @@ pub struct Options {
     clients: usize,
     mutant: Option<String>,
     pub list: bool,
+    pub list_nothing: bool,
     pub filtered_out: bool,
 }
 
@@ -42,9 +43,11 @@ impl Options {
             clients: 12,
             mutant: None,
             list: false,
+            list_nothing: false,
             filtered_out: false,
         };
         let mut args = args.peekable();
+        let mut ignored = false;
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value\n{USAGE}"));
             let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is no number\n{USAGE}"));
@@ -58,11 +61,13 @@ impl Options {
                 "--list" => options.list = true,
                 // libtest's own, which cargo may pass to every test binary.
                 "--test-threads" | "--format" | "--color" | "--skip" | "-Z" => drop(value()?),
-                "--ignored" => options.filtered_out = true,
+                "--ignored" => (options.filtered_out, ignored) = (true, true),
                 flag if flag.starts_with('-') => {}
                 filter => options.filtered_out |= !"history".contains(filter),
             }
         }
+        // As nextest asks: the names of the tests that are ignored, of which there are none.
+        options.list_nothing = options.list && ignored;
         Ok(options)
     }
 
