@@ -80,6 +80,7 @@ impl Adversary {
             delivery: Delivery::Sync,
             body: Bytes::from(body),
             metadata: None,
+            callback: None,
             deadline: Duration::from_secs(86_400),
             instance,
             first: Some(FirstAttempt { id: key_of.id, candidate, timeout: TIMEOUT, settle: SETTLE }),
