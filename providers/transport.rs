@@ -71,19 +71,12 @@ impl Transport {
             return Err(setting("connect_timeout", "must be longer than zero"));
         }
         let pooled = if endpoint.pool_idle_timeout.is_zero() { 0 } else { usize::MAX };
-        let client = reqwest::Client::builder()
-            .retry(reqwest::retry::never())
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .http1_only()
-            .referer(false)
+        let client = cautious()
             .tcp_nodelay(true)
             .tcp_keepalive(Duration::from_secs(30))
             .connect_timeout(endpoint.connect_timeout)
             .pool_idle_timeout(endpoint.pool_idle_timeout)
             .pool_max_idle_per_host(pooled)
-            .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls::config().clone())
             .build()
             .map_err(|error| setting("base_url", &format!("no client can be built: {}", error.without_url())))?;
         Ok(Transport { client, base })
@@ -158,6 +151,19 @@ impl Response {
         let failure = Failure::new(Proof::Unknown, reason, message);
         Failure { status: Some(self.head.status.as_u16()), ..failure }
     }
+}
+
+/// What every client here has in common: it sends once, to where it was told, with nobody in between. The HTTP client's
+/// own defaults send a POST up to three times, replay it along a redirect, and take a proxy from the environment.
+fn cautious() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .retry(reqwest::retry::never())
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .http1_only()
+        .referer(false)
+        .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls::config().clone())
 }
 
 fn setting(field: &'static str, message: &str) -> TransportError {

@@ -82,12 +82,7 @@ impl Sender {
     }
 
     fn with(lookup: Arc<dyn Lookup>, allow_private: bool) -> Result<Sender, TransportError> {
-        let client = reqwest::Client::builder()
-            .retry(reqwest::retry::never())
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .http1_only()
-            .referer(false)
+        let client = super::cautious()
             .gzip(false)
             .https_only(!allow_private)
             .dns_resolver(Arc::new(Guarded { lookup, allow_private }))
@@ -95,8 +90,6 @@ impl Sender {
             .timeout(LONGEST_TRY)
             // A kept connection would go to an address that was judged some time ago.
             .pool_max_idle_per_host(0)
-            .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(super::tls::config().clone())
             .build()
             .map_err(|error| {
                 super::setting("callbacks", &format!("no client can be built: {}", error.without_url()))

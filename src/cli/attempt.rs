@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::open::Opened;
+use super::open::{Opened, during};
 use super::permit::actor;
 use super::{Answer, Context, Failure, job, output};
 use crate::domain::ids::AttemptId;
@@ -38,10 +38,7 @@ pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure>
     if deed.reason.trim().is_empty() {
         return Err("--reason: say why, it is what the next person on call will read".into());
     }
-    let opened = Opened::open(context).await?;
-    let answer = clear(context, &opened, clearance, deed).await;
-    opened.close().await?;
-    answer
+    during(context, async |opened| clear(context, opened, clearance, deed).await).await
 }
 
 async fn clear(context: &Context, opened: &Opened, clearance: Clearance, deed: Deed) -> Result<Answer, Failure> {

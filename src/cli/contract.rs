@@ -4,7 +4,7 @@ use clap::Subcommand;
 use contracts::suite::Suite;
 use serde_json::{Value, json};
 
-use super::open::Opened;
+use super::open::{Opened, during};
 use super::{Answer, Context, Failure, output};
 use crate::config::Config;
 use crate::domain::ids::RunId;
@@ -43,10 +43,7 @@ pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure>
     if let Command::List = command {
         return list(context);
     }
-    let opened = Opened::open(context).await?;
-    let answer = act(context, &opened, command).await;
-    opened.close().await?;
-    answer
+    during(context, async |opened| act(context, opened, command).await).await
 }
 
 async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {

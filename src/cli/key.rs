@@ -6,7 +6,7 @@ use rand::rngs::SysRng;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
-use super::open::Opened;
+use super::open::{Opened, during};
 use super::{Answer, Context, Failure, output};
 use crate::domain::api_key::FreshKey;
 use crate::domain::ids::{ApiKeyId, OwnerId};
@@ -36,10 +36,7 @@ pub enum Policy {
 }
 
 pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure> {
-    let opened = Opened::open(context).await?;
-    let answer = act(context, &opened, command).await;
-    opened.close().await?;
-    answer
+    during(context, async |opened| act(context, opened, command).await).await
 }
 
 async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use providers::adapter::Secret;
 
-use super::{Context, Failure};
+use super::{Answer, Context, Failure};
 use crate::config::Config;
 use crate::local::postgres::PrivatePostgres;
 use crate::store::Store;
@@ -53,4 +53,15 @@ impl Opened {
         }
         Ok(())
     }
+}
+
+/// Opens the database, does this with it, and closes it whatever came of it.
+pub async fn during(
+    context: &Context,
+    act: impl AsyncFnOnce(&Opened) -> Result<Answer, Failure>,
+) -> Result<Answer, Failure> {
+    let opened = Opened::open(context).await?;
+    let answer = act(&opened).await;
+    opened.close().await?;
+    answer
 }

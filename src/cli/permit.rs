@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::open::Opened;
+use super::open::{Opened, during};
 use super::{Answer, Context, Failure, output};
 use crate::config::environment;
 use crate::domain::ids::{PermitId, RunId};
@@ -48,10 +48,7 @@ pub fn actor(by: Option<String>) -> String {
 }
 
 pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure> {
-    let opened = Opened::open(context).await?;
-    let answer = act(context, &opened, command).await;
-    opened.close().await?;
-    answer
+    during(context, async |opened| act(context, opened, command).await).await
 }
 
 async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {

@@ -131,6 +131,23 @@ pub struct JobError {
     pub details: Vec<String>,
 }
 
+impl JobError {
+    /// An error of the gateway's own making: no provider has said anything to be passed on.
+    pub fn new(code: JobErrorCode, message: impl Into<String>, details: Vec<String>) -> Self {
+        JobError {
+            code,
+            message: message.into(),
+            status: None,
+            provider_code: None,
+            provider_type: None,
+            param: None,
+            retry_after_ms: None,
+            unpermitted: false,
+            details,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobErrorCode {

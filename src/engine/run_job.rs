@@ -233,17 +233,8 @@ impl Runner {
         if let Some(open) = snapshot.open_attempt() {
             return NextStep::Wait { attempt: open.id };
         }
-        NextStep::RoundOver(JobError {
-            code: JobErrorCode::AllTargetsFailed,
-            message: format!("the settings no longer define the route `{}` that this job was sent to", self.route_name),
-            status: None,
-            provider_code: None,
-            provider_type: None,
-            param: None,
-            retry_after_ms: None,
-            unpermitted: false,
-            details: Vec::new(),
-        })
+        let why = format!("the settings no longer define the route `{}` that this job was sent to", self.route_name);
+        NextStep::RoundOver(JobError::new(JobErrorCode::AllTargetsFailed, why, Vec::new()))
     }
 
     async fn obey(&mut self, snapshot: &Snapshot, step: NextStep) -> Then {

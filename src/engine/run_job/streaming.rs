@@ -49,17 +49,8 @@ impl Runner {
     }
 
     pub(super) fn broken_stream(&self, snapshot: &Snapshot) -> JobError {
-        JobError {
-            code: JobErrorCode::AllTargetsFailed,
-            message: "the stream broke off after content was delivered; the same key starts the answer anew".to_owned(),
-            status: None,
-            provider_code: None,
-            provider_type: None,
-            param: None,
-            retry_after_ms: None,
-            unpermitted: false,
-            details: snapshot.attempts.iter().map(describe).collect(),
-        }
+        let why = "the stream broke off after content was delivered; the same key starts the answer anew";
+        JobError::new(JobErrorCode::AllTargetsFailed, why, snapshot.attempts.iter().map(describe).collect())
     }
 
     /// A stream's first content. Shown only if nothing is shown yet, and only of the attempt that is open: a released
