@@ -94,6 +94,10 @@ const END_ROUND: &str = "/* end_round */
 UPDATE jobs SET error = $3, resume_at = now() + $4 * interval '1 millisecond', updated_at = now()
 WHERE owner_id = $1 AND id = $2 AND state = 'queued'";
 
+const HAND_OVER: &str = "/* hand_over_job */
+UPDATE jobs SET resume_at = now(), updated_at = now()
+WHERE owner_id = $1 AND id = $2 AND state = 'queued' AND delivery = 'async'";
+
 const RESUMABLE_JOBS: &str = "/* resumable_jobs */
 SELECT owner_id, id FROM jobs WHERE resume_at <= now() ORDER BY resume_at LIMIT $1";
 
@@ -237,6 +241,12 @@ impl Store {
             retrying(|| sqlx::query(END_ROUND).bind(owner).bind(id).bind(&error).bind(resume).execute(&self.pool))
                 .await?;
         if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::LostRace) }
+    }
+
+    /// This process may not carry the job on: where nobody waits for it, any other may, at once.
+    pub async fn hand_over(&self, owner: OwnerId, id: JobId) -> Result<(), StoreError> {
+        retrying(|| sqlx::query(HAND_OVER).bind(owner).bind(id).execute(&self.pool)).await?;
+        Ok(())
     }
 
     /// Queued jobs that may be carried on now, oldest first. A hint: the guarded start is the claim.

@@ -128,16 +128,22 @@ impl Adversary {
     /// For an attempt that is over: everything again, and nothing may come of it.
     async fn come_late(&self, rng: &mut Rng) {
         let Ok(jobs) = self.store.list_jobs(None, None, 40).await else { return };
-        let over = |a: &Attempt| {
-            !matches!(a.state, AttemptState::Started | AttemptState::Unknown { .. } | AttemptState::Released { .. })
+        let released = |a: &Attempt| matches!(a.state, AttemptState::Released { .. });
+        let over = |s: &Snapshot, a: &Attempt| match a.state {
+            AttemptState::Started | AttemptState::Unknown { .. } => false,
+            AttemptState::Released { .. } => s.job.state.is_terminal(),
+            _ => true,
         };
-        let all = jobs.iter().flat_map(|s| s.attempts.iter().filter(|a| over(a)).map(move |a| (s, a)));
+        let all = jobs.iter().flat_map(|s| s.attempts.iter().filter(move |a| over(s, a)).map(move |a| (s, a)));
         let all: Vec<(&Snapshot, &Attempt)> = all.collect();
-        let Some((snapshot, attempt)) = rng.pick(&all).copied() else { return };
+        // A released one that comes after the winner is the likeliest to slip in.
+        let late: Vec<_> = all.iter().copied().filter(|(_, a)| released(a)).collect();
+        let chosen = if rng.percent(50) && !late.is_empty() { rng.pick(&late) } else { rng.pick(&all) };
+        let Some((snapshot, attempt)) = chosen.copied() else { return };
         let key = AttemptKey { owner: snapshot.job.owner, job: snapshot.job.id, id: attempt.id };
         match rng.below(3) {
-            0 => self.mark_unknown(key).await,
-            1 => self.fail(key).await,
+            0 if !released(attempt) => self.mark_unknown(key).await,
+            1 if !released(attempt) => self.fail(key).await,
             _ => drop(self.complete(key, "stale").await),
         }
     }

@@ -8,6 +8,8 @@ mod transitions;
 
 use std::collections::HashMap;
 
+pub use answers::intent_of;
+
 use crate::dump::{Attempt, Dump, Job};
 use crate::history::{Event, Kind};
 

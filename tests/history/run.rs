@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::adversary::{Adversary, OWNER};
 use crate::caller_moves::Caller;
-use crate::callers::{Owner, PATIENCE, World};
+use crate::callers::{Intent, Owner, PATIENCE, World};
 use crate::check;
 use crate::counts::Counts;
 use crate::dump;
@@ -159,7 +159,9 @@ impl Stage {
     /// asks for again.
     async fn settle(&self) -> Vec<String> {
         let begun = Instant::now();
-        const MOVING: &str = "SELECT count(*) FROM jobs WHERE state = 'running' OR (state = 'queued' AND error IS NULL AND delivery = 'async')";
+        // An async job without its task is taken up when its date has come, within a minute; that is no standstill.
+        const MOVING: &str = "SELECT count(*) FROM jobs WHERE state = 'running'
+            OR (state = 'queued' AND error IS NULL AND delivery = 'async' AND coalesce(resume_at, now()) <= now())";
         let still = self.wait_for_none(MOVING).await;
         let mut faults = Vec::new();
         if still > 0 {
@@ -170,14 +172,16 @@ impl Stage {
         self.history.note("run", "run.stranded", json!({ "jobs": stranded }));
         let waiting = dump::take(&self.url).await.jobs;
         let mut retries = JoinSet::new();
-        for intent in self.world.intents() {
-            let of = &self.world.owners[intent.owner].name;
-            let is_it =
-                |job: &&dump::Job| job.key == intent.key && job.owner == *of && job.state == "queued" && !job.has_error;
-            if waiting.iter().any(|job| is_it(&job)) {
-                let world = Arc::clone(&self.world);
-                retries.spawn(async move { drop(world.submit("retry", &intent, "whole", 0, PATIENCE).await) });
-            }
+        // With the payload that the job has: the key may have been taken by another than its own.
+        for job in waiting.iter().filter(|job| job.state == "queued" && !job.has_error) {
+            let (tag, what) = check::intent_of(job);
+            let Some(owner) = OWNERS.iter().position(|name| *name == job.owner) else { continue };
+            let endpoint = if what == "chat" { "chat" } else { "jobs" };
+            let route =
+                if job.request.as_deref().is_some_and(|text| text.contains(r#""over""#)) { "over" } else { "hold" };
+            let intent = Intent { owner, key: job.key.clone(), route, tag, endpoint };
+            let world = Arc::clone(&self.world);
+            retries.spawn(async move { drop(world.submit("retry", &intent, "whole", 0, PATIENCE).await) });
         }
         while retries.join_next().await.is_some() {}
         const UNSETTLED: &str =
@@ -227,7 +231,7 @@ impl Stage {
         let mut intents = self.world.intents();
         rng.shuffle(&mut intents);
         let answered = dump::take(&self.url).await.jobs;
-        let succeeded = |intent: &&crate::callers::Intent| {
+        let succeeded = |intent: &&Intent| {
             let of = &self.world.owners[intent.owner].name;
             answered.iter().any(|job| job.key == intent.key && job.owner == *of && job.state == "succeeded")
         };

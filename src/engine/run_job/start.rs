@@ -29,11 +29,11 @@ impl Runner {
                 }
                 Woken::Look => return Then::Decide,
                 Woken::Over => {}
-                Woken::Stopped => return Then::Stop,
+                Woken::Stopped => return self.hand_over().await,
             }
         }
         if !self.engine.may_start() || !self.load_request().await {
-            return Then::Stop;
+            return self.hand_over().await;
         }
         let Some(route) = self.route.clone() else { return Then::Decide };
         let circuits = &self.engine.inner.circuits;
@@ -70,6 +70,15 @@ impl Runner {
             }
         }
         Then::Decide
+    }
+
+    /// A process that may start nothing leaves its queued job to the others; otherwise an async one would wait until
+    /// its task counts as dead.
+    async fn hand_over(&self) -> Then {
+        if let Err(error) = self.engine.store().hand_over(self.owner, self.job).await {
+            tracing::debug!(job = %self.job, %error, "not handed over; another instance takes it up later");
+        }
+        Then::Stop
     }
 
     /// Makes the call of an attempt whose start is committed (R3).
