@@ -46,7 +46,7 @@ async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Ans
                     None => return output::refuse(context, "not_found", &format!("there is no owner `{name}`")),
                 },
             };
-            let jobs = opened.store.list_jobs(state.as_deref(), owner, 100).await?;
+            let jobs = opened.store.list_jobs(state.as_deref(), owner, None, 100).await?;
             let values: Vec<Value> = jobs.iter().map(view::job).collect();
             let members = ["id", "state", "route", "idempotency_key", "created_at"];
             let rows = output::rows(&values, &members);

@@ -25,6 +25,8 @@ const NAMELESS: &str = "operator";
 #[derive(Debug, Deserialize)]
 pub struct ByState {
     state: Option<String>,
+    /// The last job of the page before.
+    before: Option<String>,
 }
 
 pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Response {
@@ -35,10 +37,12 @@ pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Re
         return Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message }
             .answer(Shape::Problem);
     }
-    match engine.store().list_jobs(by.state.as_deref(), None, PAGE).await {
-        Ok(jobs) => axum::Json(view::list(jobs.iter().map(view::job).collect())).into_response(),
-        Err(error) => Problem::from(error).answer(Shape::Problem),
-    }
+    let listed = async {
+        let before = by.before.as_deref().map(id_of).transpose()?;
+        let jobs = engine.store().list_jobs(by.state.as_deref(), None, before, PAGE).await?;
+        Ok::<_, Problem>(axum::Json(view::page(jobs.iter().map(view::job).collect(), PAGE)).into_response())
+    };
+    listed.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
 }
 
 pub async fn job(State(engine): State<Engine>, Path(id): Path<String>) -> Response {

@@ -24,6 +24,8 @@ use crate::store::StoreError;
 
 /// The longest that a single `?wait=` holds a connection.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// Jobs in one list.
+const PAGE: i64 = 50;
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
@@ -173,17 +175,22 @@ pub fn id_of(text: &str) -> Result<JobId, Problem> {
 #[derive(Debug, Deserialize)]
 pub struct Listing {
     idempotency_key: Option<String>,
+    /// The last job of the page before.
+    before: Option<String>,
 }
 
 pub async fn list(State(engine): State<Engine>, caller: Caller, Query(listing): Query<Listing>) -> Response {
-    let found = match &listing.idempotency_key {
-        Some(key) => engine.store().job_by_key(caller.owner, key).await.map(|job| job.into_iter().collect()),
-        None => engine.store().list_jobs(None, Some(caller.owner), 50).await,
+    let listed = async {
+        let jobs: Vec<Snapshot> = match &listing.idempotency_key {
+            Some(key) => engine.store().job_by_key(caller.owner, key).await?.into_iter().collect(),
+            None => {
+                let before = listing.before.as_deref().map(id_of).transpose()?;
+                engine.store().list_jobs(None, Some(caller.owner), before, PAGE).await?
+            }
+        };
+        Ok::<_, Problem>(axum::Json(view::page(jobs.iter().map(view::job).collect(), PAGE)).into_response())
     };
-    match found {
-        Ok(jobs) => axum::Json(view::list(jobs.iter().map(view::job).collect())).into_response(),
-        Err(error) => Problem::from(error).answer(Shape::Problem),
-    }
+    listed.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
 }
 
 /// The stored answer, byte for byte; a failed job's error in the shape of its dialect.

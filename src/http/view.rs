@@ -174,7 +174,13 @@ pub fn check(check: &CheckRow) -> Value {
     json!({ "kind": check.kind, "name": check.name, "case": check.case, "verdict": check.verdict, "detail": check.detail })
 }
 
-/// A list, in the words of OpenAI's API.
+/// One page of at most `size`, newest first: a full one may have another after it (`before=` its last id).
+pub fn page(data: Vec<Value>, size: i64) -> Value {
+    let has_more = data.len() as i64 >= size;
+    json!({ "object": "list", "data": data, "has_more": has_more })
+}
+
+/// A whole list, in the words of OpenAI's API.
 pub fn list(data: Vec<Value>) -> Value {
     json!({ "object": "list", "data": data, "has_more": false })
 }

@@ -254,19 +254,20 @@ impl Store {
         retrying(|| sqlx::query_as(RESUMABLE_JOBS).bind(limit).fetch_all(&self.pool)).await
     }
 
-    /// Jobs of every owner, newest first, for operators: in `state`, or all.
+    /// Jobs, newest first: those in `state`, of `owner`, and older than the job `before`, where given.
     pub async fn list_jobs(
         &self,
         state: Option<&str>,
         owner: Option<OwnerId>,
+        before: Option<JobId>,
         limit: i64,
     ) -> Result<Vec<Snapshot>, StoreError> {
         let sql = snapshot_sql!(
             "list_jobs",
             "JOIN (SELECT owner_id, id FROM jobs WHERE ($1::text IS NULL OR state = $1) AND ($2::uuid IS NULL OR owner_id = $2)
-             ORDER BY id DESC LIMIT $3) newest ON newest.owner_id = j.owner_id AND newest.id = j.id"
+             AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $3) newest ON newest.owner_id = j.owner_id AND newest.id = j.id"
         );
-        let found = sqlx::query(sql).bind(state).bind(owner).bind(limit).fetch_all(&self.pool).await?;
+        let found = sqlx::query(sql).bind(state).bind(owner).bind(limit).bind(before).fetch_all(&self.pool).await?;
         let mut jobs = rows::snapshots(&found)?;
         jobs.reverse();
         Ok(jobs)

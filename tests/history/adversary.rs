@@ -90,7 +90,7 @@ impl Adversary {
 
     /// Starts on whatever moves, with ordinals old and new, without looking whether it may.
     async fn blind_start(&self, instance: InstanceId, rng: &mut Rng) {
-        let Ok(jobs) = self.store.list_jobs(None, None, 30).await else { return };
+        let Ok(jobs) = self.store.list_jobs(None, None, None, 30).await else { return };
         let open: Vec<&Snapshot> = jobs.iter().filter(|s| !s.job.state.is_terminal()).collect();
         let Some(target) = (if rng.percent(80) { rng.pick(&open).copied() } else { rng.pick(&jobs) }) else { return };
         let seen = target.attempts.len() as i32;
@@ -127,7 +127,7 @@ impl Adversary {
 
     /// For an attempt that is over: everything again, and nothing may come of it.
     async fn come_late(&self, rng: &mut Rng) {
-        let Ok(jobs) = self.store.list_jobs(None, None, 40).await else { return };
+        let Ok(jobs) = self.store.list_jobs(None, None, None, 40).await else { return };
         let released = |a: &Attempt| matches!(a.state, AttemptState::Released { .. });
         let over = |s: &Snapshot, a: &Attempt| match a.state {
             AttemptState::Started | AttemptState::Unknown { .. } => false,

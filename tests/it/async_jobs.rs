@@ -213,3 +213,36 @@ async fn a_call_that_was_answered_with_a_failure_is_not_carried_on_by_itself() {
     assert_eq!(app.database.count("SELECT count(*) FROM jobs WHERE resume_at IS NOT NULL").await, 0);
     assert_eq!(alpha.count(), 1);
 }
+
+#[tokio::test]
+async fn a_list_has_pages_and_none_of_it_is_out_of_reach() {
+    let alpha = ScriptedUpstream::start().await;
+    let app = App::start(&Settings::one(&alpha, "")).await;
+    let client = app.client("acme").await;
+    for n in 0..60 {
+        client.create_job(&format!("k{n}"), &ask("hi")).await.expect(201);
+    }
+    let first = client.get("/v1/jobs").await.expect(200).json();
+    assert_eq!((first["data"].as_array().map(Vec::len), &first["has_more"]), (Some(50), &true.into()));
+    let last = first["data"][49]["id"].as_str().expect("an id");
+    let second = client.get(&format!("/v1/jobs?before={last}")).await.expect(200).json();
+    assert_eq!((second["data"].as_array().map(Vec::len), &second["has_more"]), (Some(10), &false.into()));
+    let on_call = app.operator().get(&format!("/admin/v1/jobs?before={last}")).await.expect(200).json();
+    assert_eq!(on_call["data"].as_array().map(Vec::len), Some(10));
+}
+
+// Found by the history test, seed 21: it waited a minute for a task that had stopped.
+#[tokio::test]
+async fn an_async_job_whose_gateway_stops_in_a_backoff_is_taken_up_by_another_at_once() {
+    let alpha = ScriptedUpstream::start().await;
+    alpha.next(Reply::overloaded().header("retry-after", "3"));
+    let settings = Settings::one(&alpha, "retries = 2");
+    let app = App::start(&settings).await;
+    let beside = App::beside(&app, &settings).await;
+    let client = app.client("acme").await;
+    let job = client.create_job("k", &ask("hi")).await.expect(201).job_id();
+    client.attempt_in_state(&job, 1, "failed").await;
+    app.shut_down().await;
+    let done = client.at(beside.application).job_in_state(&job, "succeeded").await;
+    assert_eq!(done["attempts"].as_array().map(Vec::len), Some(2));
+}
