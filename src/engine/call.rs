@@ -61,13 +61,15 @@ pub struct Outcome {
 pub struct Teller {
     pub key: AttemptKey,
     pub target: Target,
+    /// Attempts of the job up to this one.
+    pub attempts: usize,
     pub events: mpsc::UnboundedSender<CallEvent>,
     ended: bool,
 }
 
 impl Teller {
-    pub fn new(key: AttemptKey, target: Target, events: mpsc::UnboundedSender<CallEvent>) -> Self {
-        Teller { key, target, events, ended: false }
+    pub fn new(key: AttemptKey, target: Target, attempts: usize, events: mpsc::UnboundedSender<CallEvent>) -> Self {
+        Teller { key, target, attempts, events, ended: false }
     }
 
     fn tell(&mut self, news: News) {

@@ -100,8 +100,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    pub fn new(key: AttemptKey) -> Self {
-        Mirror { key, writer: StreamLog::open(key.id, String::new()), read: 0 }
+    pub fn new(key: AttemptKey, provider: String, attempts: usize) -> Self {
+        Mirror { key, writer: StreamLog::open(key.id, provider, attempts), read: 0 }
     }
 
     pub fn log(&self) -> Arc<StreamLog> {

@@ -282,7 +282,8 @@ fn log(due: &Due, pieces: Vec<StreamPiece>) -> Option<std::sync::Arc<StreamLog>>
     if pieces.is_empty() {
         return None;
     }
-    let writer = StreamLog::open(due.key.id, due.target.provider.clone());
+    // Nobody follows this log: only its lines are stored.
+    let writer = StreamLog::open(due.key.id, due.target.provider.clone(), 1);
     for piece in pieces {
         match piece {
             StreamPiece::Chunk { data, .. } => writer.push(data),

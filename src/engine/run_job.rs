@@ -281,7 +281,7 @@ impl Runner {
             return self.pause(None).await;
         }
         if !ours && unknown.is_none() {
-            self.mirror(attempt).await;
+            self.mirror(snapshot, attempt).await;
         }
         let look = self.next_look();
         self.pause(Some(look)).await

@@ -40,8 +40,12 @@ pub fn replayed(headers: &mut HeaderMap) {
 /// Who answered.
 pub fn delivered(headers: &mut HeaderMap, answer: &Delivered) {
     attempt(headers, answer.attempt);
-    put(headers, "x-interlock-attempts", &answer.attempts.to_string());
+    attempts(headers, answer.attempts);
     provider(headers, &answer.provider);
+}
+
+pub fn attempts(headers: &mut HeaderMap, count: usize) {
+    put(headers, "x-interlock-attempts", &count.to_string());
 }
 
 pub fn provider(headers: &mut HeaderMap, name: &str) {

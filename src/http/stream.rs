@@ -24,7 +24,7 @@ const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// A stream that has begun: what is there from its first chunk, then what comes.
 pub fn live(log: &Arc<StreamLog>, ticket: Ticket, include_usage: bool) -> Response {
-    let (attempt, provider) = (log.attempt, log.provider.clone());
+    let (attempt, provider, attempts) = (log.attempt, log.provider.clone(), log.attempts);
     let state = Live::Chunks { follower: log.follow(), ticket, include_usage };
     let body = stream::unfold(state, |state| async move {
         let (frame, next) = state.next().await?;
@@ -33,6 +33,7 @@ pub fn live(log: &Arc<StreamLog>, ticket: Ticket, include_usage: bool) -> Respon
     let mut response = event_stream(Body::from_stream(body));
     headers::attempt(response.headers_mut(), attempt);
     headers::provider(response.headers_mut(), &provider);
+    headers::attempts(response.headers_mut(), attempts);
     response
 }
 

@@ -71,6 +71,8 @@ async fn a_second_click_joins_the_running_stream_from_its_first_chunk() {
     let mut second = streaming(&client, "k").await;
     let mut elsewhere = client.at(beside.application).chat_call("k", &ask_stream("hi")).open().await;
     for stream in [&mut second, &mut elsewhere] {
+        assert_eq!(stream.headers["x-interlock-provider"], "alpha");
+        assert_eq!(stream.headers["x-interlock-attempts"], "1");
         let begun = [stream.next().await.expect("the role"), stream.next().await.expect("a word")];
         assert_eq!(Heard::of(&begun).text, "one ", "while it runs");
     }

@@ -33,7 +33,7 @@ impl Call {
                 return Some(Err(Failure::new(Proof::Unknown, "not_streamed", why)));
             }
         };
-        let writer = StreamLog::open(self.teller.key.id, upstream.provider.clone());
+        let writer = StreamLog::open(self.teller.key.id, upstream.provider.clone(), self.teller.attempts);
         let mut read = 0;
         while !decoder.is_complete() {
             let chunk = if decoder.has_ended() {

@@ -85,7 +85,7 @@ impl Runner {
     pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate) {
         let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
         let target = candidate.target().clone();
-        let teller = Teller::new(self.key(id), target.clone(), self.events_in.clone());
+        let teller = Teller::new(self.key(id), target.clone(), self.attempts, self.events_in.clone());
         self.in_flight.insert(id);
         self.open = Some(id);
         self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();

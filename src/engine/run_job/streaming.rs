@@ -19,18 +19,19 @@ impl Runner {
     }
 
     /// Another process streams this attempt: what it has written down goes into a log of ours.
-    pub(super) async fn mirror(&mut self, attempt: AttemptId) {
+    pub(super) async fn mirror(&mut self, snapshot: &Snapshot, attempt: AttemptId) {
         let wanted = self.entry.progress.receiver_count() > 0;
         let live = self.route.as_ref().is_some_and(|route| route.stream == StreamDelivery::Live);
         if !wanted || !live {
             return;
         }
-        let mirror = self
-            .mirror
-            .get_or_insert_with(|| Mirror::new(AttemptKey { owner: self.owner, job: self.job, id: attempt }));
-        if mirror.key.id != attempt {
-            *mirror = Mirror::new(AttemptKey { id: attempt, ..mirror.key });
-        }
+        let key = AttemptKey { owner: self.owner, job: self.job, id: attempt };
+        let provider = snapshot.open_attempt().map(|open| open.target.provider.clone()).unwrap_or_default();
+        let fresh = || Mirror::new(key, provider, snapshot.attempts.len());
+        let mirror = match self.mirror.take().filter(|mirror| mirror.key == key) {
+            Some(mirror) => self.mirror.insert(mirror),
+            None => self.mirror.insert(fresh()),
+        };
         match mirror.fetch(&self.engine).await {
             Ok(0) => {}
             Ok(_) => {
