@@ -55,7 +55,7 @@ base_url = "{sound}"
 [routes.support]
 contract = "support-triage"
 targets = ["primary/gpt-4.1", "loose/gpt-4.1", "sound/claude-sonnet-4-5"]
-attempt_timeout = "2s"
+attempt_timeout = "3s"
 settle_timeout = "60s"
 retries = 0
 "#,

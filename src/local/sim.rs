@@ -117,6 +117,7 @@ impl SimProvider {
             releases: watch::Sender::new(0),
             served: AtomicU64::new(0),
         });
+        tokio::task::spawn_blocking(model::tokenizer).await.map_err(io::Error::other)?;
         let mut server = JoinSet::new();
         server.spawn(listen(listener, sim.clone()));
         Ok(SimProvider { address, sim, _server: server })

@@ -74,9 +74,15 @@ pub(super) struct Reply {
     pub(super) tokens: usize,
 }
 
+/// The one tokenizer. Its first use takes seconds in a debug build on a busy machine, so a provider loads it before it
+/// serves: a first call that is slow for that reason would look like a provider that hangs.
+pub fn tokenizer() -> &'static tiktoken_rs::CoreBPE {
+    tiktoken_rs::o200k_base_singleton()
+}
+
 /// Tokens of a text. Control tokens inside it are text: a user's `<|endoftext|>` ends nothing.
 pub(super) fn count(text: &str) -> usize {
-    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
+    tokenizer().encode_ordinary(text).len()
 }
 
 /// The answer; `behaviour` decides whether it keeps the contract.
@@ -235,7 +241,7 @@ fn finish(text: String, ask: &Ask) -> Reply {
 
 /// At most `limit` tokens of `text`, their number, and whether anything was cut. Half a character is left away.
 fn truncate(text: &str, limit: Option<usize>) -> (String, usize, bool) {
-    let tokenizer = tiktoken_rs::o200k_base_singleton();
+    let tokenizer = tokenizer();
     let tokens = tokenizer.encode_ordinary(text);
     let Some(limit) = limit.filter(|limit| *limit < tokens.len()) else {
         return (text.to_owned(), tokens.len(), false);
@@ -247,7 +253,7 @@ fn truncate(text: &str, limit: Option<usize>) -> (String, usize, bool) {
 
 /// The text in pieces of one token each, for a stream.
 pub(super) fn pieces(text: &str) -> Vec<String> {
-    let tokenizer = tiktoken_rs::o200k_base_singleton();
+    let tokenizer = tokenizer();
     let (mut pieces, mut held) = (Vec::new(), Vec::new());
     for token in tokenizer.encode_ordinary(text) {
         held.extend(tokenizer.decode_bytes(&[token]).unwrap_or_default());
