@@ -9,6 +9,7 @@ pub mod attempt;
 pub mod backoff;
 pub mod circuit;
 pub mod fingerprint;
+pub mod hex;
 pub mod ids;
 pub mod job;
 pub mod key;

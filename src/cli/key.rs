@@ -4,13 +4,14 @@ use clap::{Subcommand, ValueEnum};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::{Value, json};
-use time::format_description::well_known::Rfc3339;
 
 use super::open::{Opened, during};
 use super::{Answer, Context, Failure, output};
 use crate::domain::api_key::FreshKey;
+use crate::domain::hex::hex;
 use crate::domain::ids::{ApiKeyId, OwnerId};
 use crate::domain::route::KeyPolicy;
+use crate::http::view;
 use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
@@ -92,20 +93,11 @@ pub async fn make(
 pub fn random_token() -> Result<String, Failure> {
     let mut random = [0; 32];
     SysRng.try_fill_bytes(&mut random)?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&random))
 }
 
 async fn list(context: &Context, opened: &Opened) -> Result<Answer, Failure> {
-    let mut values = Vec::new();
-    for key in opened.store.list_keys().await? {
-        values.push(json!({
-            "id": key.id,
-            "owner": key.owner,
-            "public_id": key.public_id,
-            "created_at": key.created_at.format(&Rfc3339)?,
-            "revoked_at": key.revoked_at.map(|at| at.format(&Rfc3339)).transpose()?,
-        }));
-    }
+    let values: Vec<Value> = opened.store.list_keys().await?.iter().map(view::api_key).collect();
     let members = ["id", "owner", "public_id", "created_at", "revoked_at"];
     let rows = output::rows(&values, &members);
     output::print(context, &Value::Array(values), &members, rows)?;

@@ -7,6 +7,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use super::hex::hex;
+
 const PREFIX: &str = "ilk";
 const PUBLIC_BYTES: usize = 6;
 const SECRET_BYTES: usize = 32;
@@ -62,10 +64,6 @@ impl PresentedKey {
             secret_sha256: Sha256::digest(secret.as_bytes()).into(),
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::Engine;
 use super::progress::Delivered;
 use super::stream_log::{LogWriter, StreamLog};
-use super::{Engine, Phase, tasks};
 use crate::domain::ids::JobId;
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
@@ -60,24 +60,13 @@ impl Streams {
 
 impl Engine {
     pub(super) fn spawn_stream_writer(&self) {
-        let engine = self.clone();
-        tasks::spawn(async move {
-            let mut phase = engine.inner.phase.subscribe();
-            loop {
-                tokio::select! {
-                    _ = phase.wait_for(|p| *p == Phase::Stopped) => return,
-                    () = tokio::time::sleep(LOOK) => {}
-                }
-                if !engine.inner.streams.is_empty()
-                    && let Err(error) = engine.write_followed_streams().await
-                {
-                    tracing::debug!(%error, "followed streams were not written this time");
-                }
-            }
-        });
+        self.every(LOOK, "write followed streams", |engine| async move { engine.write_followed_streams().await });
     }
 
     async fn write_followed_streams(&self) -> Result<(), StoreError> {
+        if self.inner.streams.is_empty() {
+            return Ok(());
+        }
         for job in self.store().followed_jobs().await? {
             let running = self.inner.streams.lock().get(&job).cloned();
             let Some(Running { key, log, written }) = running else { continue };

@@ -8,6 +8,7 @@ use crate::domain::Timestamp;
 use crate::domain::ids::AttemptId;
 use crate::domain::job::JobError;
 use crate::engine::stream_log::StreamLog;
+use crate::store::streams::Streamed;
 
 /// The newest word on a running job.
 #[derive(Debug, Clone)]
@@ -41,18 +42,4 @@ pub struct Delivered {
     pub body: Bytes,
     /// The same answer as it was streamed; `None` where it came whole.
     pub stream: Option<Streamed>,
-}
-
-/// A stream as delivered: the chunks as JSON texts, a line each, and the usage chunk apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Streamed {
-    pub lines: Bytes,
-    pub usage: Option<Bytes>,
-}
-
-impl Streamed {
-    /// The chunks one by one, without a copy.
-    pub fn chunks(&self) -> impl Iterator<Item = Bytes> + '_ {
-        self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| self.lines.slice_ref(line))
-    }
 }

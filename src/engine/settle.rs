@@ -9,12 +9,13 @@ use bytes::Bytes;
 use providers::failure::{Failure, Proof};
 
 use super::call::{CallEvent, News, Outcome};
-use super::progress::{Delivered, Streamed};
+use super::progress::Delivered;
 use super::{Engine, Phase};
 use crate::domain::job::Snapshot;
 use crate::domain::route::Target;
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, Completed, Completion};
+use crate::store::streams::Streamed;
 
 /// Every adapter renders JSON; a stream is delivered as an event stream, but its whole is this too.
 const CONTENT_TYPE: &str = "application/json";
@@ -56,12 +57,11 @@ impl Engine {
         self.inner.circuits.succeeded(&target);
         let Outcome { answer, stream } = outcome;
         let usage = answer.reply.usage;
-        let streamed = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
         let completion = Completion {
             key,
             content_type: CONTENT_TYPE.to_owned(),
             body: answer.body,
-            stream: streamed.as_ref().map(|s| (s.lines.clone(), s.usage.clone())),
+            stream: stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() }),
             usage,
         };
         let complete = || self.store().complete(&completion);
@@ -77,7 +77,7 @@ impl Engine {
                 if self.upstreams().get(&target.provider).is_some_and(|u| u.adapter.lookup_way().is_some()) {
                     return Settled::Written;
                 }
-                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body, streamed))
+                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body, completion.stream))
             }
             Some(Ok(Completed::Lost { winner })) => {
                 self.count(&target, "lost");
@@ -152,9 +152,8 @@ impl Engine {
         let job = &snapshot.job;
         let stored = self.persist("read the result", || self.store().job_result(job.owner, job.id)).await?.ok()??;
         let key = AttemptKey { owner: job.owner, job: job.id, id: winner.id };
-        let stream = stored.stream.map(|(lines, usage)| Streamed { lines, usage });
         let attempts = snapshot.attempts.len();
-        Some(delivered(key, winner.target.clone(), attempts, &stored.content_type, stored.body, stream))
+        Some(delivered(key, winner.target.clone(), attempts, &stored.content_type, stored.body, stored.stream))
     }
 }
 

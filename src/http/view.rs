@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::headers::rfc3339;
 use crate::domain::attempt::{Attempt, AttemptState};
+use crate::domain::hex::hex;
 use crate::domain::job::{JobError, Snapshot};
 use crate::domain::permit::Permit;
 use crate::domain::route::Evidence;
 use crate::store::callbacks::Callback;
 use crate::store::contracts::{CheckRow, Run};
+use crate::store::keys::ListedKey;
 use crate::store::lookups::Lookup;
 use crate::store::operators::Race;
 
@@ -115,6 +117,17 @@ fn cleared_by(state: &AttemptState) -> Option<String> {
     }
 }
 
+/// A key without its secret.
+pub fn api_key(key: &ListedKey) -> Value {
+    json!({
+        "id": key.id,
+        "owner": key.owner,
+        "public_id": key.public_id,
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": key.revoked_at.map(rfc3339),
+    })
+}
+
 pub fn race(race: &Race) -> Value {
     json!({
         "job": race.job,
@@ -123,7 +136,7 @@ pub fn race(race: &Race) -> Value {
         "version_seen": race.version_seen,
         "arrived_at": rfc3339(race.arrived_at),
         "usage": { "input_tokens": race.input_tokens, "output_tokens": race.output_tokens },
-        "body_sha256": race.body_sha256.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+        "body_sha256": hex(&race.body_sha256),
     })
 }
 

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use sqlx::Row;
 
 use super::rows::{millis, tokens};
+use super::streams::Streamed;
 use super::{Store, StoreError, retrying};
 use crate::domain::attempt::{ClearedBy, proof_to_text};
 use crate::domain::ids::{AttemptId, InstanceId, JobId, OwnerId};
@@ -44,8 +45,8 @@ pub struct Completion {
     pub key: AttemptKey,
     pub content_type: String,
     pub body: Bytes,
-    /// The chunks as delivered, a line each, and the usage chunk; `None` where the answer came whole.
-    pub stream: Option<(Bytes, Option<Bytes>)>,
+    /// `None` where the answer came whole.
+    pub stream: Option<Streamed>,
     pub usage: Option<Usage>,
 }
 
@@ -279,8 +280,8 @@ impl Store {
                 .bind(tokens(completion.usage.map(|u| u.cached_input_tokens)))
                 .bind(&completion.content_type)
                 .bind(&completion.body[..])
-                .bind(completion.stream.as_ref().map(|(lines, _)| &lines[..]))
-                .bind(completion.stream.as_ref().and_then(|(_, usage)| usage.as_deref()))
+                .bind(completion.stream.as_ref().map(|stream| &stream.lines[..]))
+                .bind(completion.stream.as_ref().and_then(|stream| stream.usage.as_deref()))
                 .fetch_one(&self.pool)
         })
         .await?;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use sqlx::Row;
 
 use super::rows::{self, millis, snapshot_sql};
+use super::streams::Streamed;
 use super::{Store, StoreError, retrying};
 use crate::domain::attempt::ClearedBy;
 use crate::domain::ids::{AttemptId, InstanceId, JobId, OwnerId};
@@ -111,8 +112,8 @@ pub struct StoredResult {
     pub attempt: AttemptId,
     pub content_type: String,
     pub body: Bytes,
-    /// The chunks as delivered, a line each, and the usage chunk; `None` where the answer came whole.
-    pub stream: Option<(Bytes, Option<Bytes>)>,
+    /// `None` where the answer came whole.
+    pub stream: Option<Streamed>,
 }
 
 impl Store {
@@ -199,7 +200,7 @@ impl Store {
             stream: match row.try_get::<Option<Vec<u8>>, _>("stream")? {
                 Some(lines) => {
                     let usage = row.try_get::<Option<Vec<u8>>, _>("stream_usage")?;
-                    Some((Bytes::from(lines), usage.map(Bytes::from)))
+                    Some(Streamed { lines: Bytes::from(lines), usage: usage.map(Bytes::from) })
                 }
                 None => None,
             },

@@ -1,10 +1,24 @@
-//! Running streams, as far as somebody in another process follows them.
+//! Streams: how a delivered one is stored, and running ones as far as somebody in another process follows them.
 
 use bytes::Bytes;
 
 use super::attempts::AttemptKey;
 use super::{Store, StoreError, retrying};
 use crate::domain::ids::{JobId, OwnerId};
+
+/// A stream as delivered: the chunks as JSON texts, a line each, and the usage chunk apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Streamed {
+    pub lines: Bytes,
+    pub usage: Option<Bytes>,
+}
+
+impl Streamed {
+    /// The chunks one by one, without a copy.
+    pub fn chunks(&self) -> impl Iterator<Item = Bytes> + '_ {
+        self.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| self.lines.slice_ref(line))
+    }
+}
 
 const FOLLOW: &str = "/* follow_stream */
 INSERT INTO stream_followers (owner_id, job_id, until) VALUES ($1, $2, now() + interval '10 s')

@@ -7,6 +7,8 @@ use providers::lookup::Way;
 use providers::transport::Endpoint;
 use sha2::{Digest, Sha256};
 
+use crate::domain::hex::hex;
+
 use super::{Checker, raw};
 
 impl Checker {
@@ -56,5 +58,5 @@ pub(super) fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> Strin
     if let Some(lookup) = &raw.lookup {
         part(lookup);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
 }
