@@ -16,7 +16,7 @@ use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::calls::Seat;
+use super::calls::{Seat, Stop};
 use super::stream_log::StreamLog;
 use super::tasks::CallGuard;
 use super::upstreams::Upstream;
@@ -45,8 +45,12 @@ pub enum News {
     /// The first content of a stream has come; more follows in the log.
     Content(Arc<StreamLog>),
     Ended(Result<Outcome, Failure>),
-    /// `settle_timeout` is over, or the call was stopped; nobody listens any more.
+    /// `settle_timeout` is over, or the answer came by another way; nobody listens any more.
     GaveUp,
+    /// The attempt was cancelled, and the connection is closed. What had come of an answer is thrown away.
+    CalledOff {
+        received: Bytes,
+    },
 }
 
 /// A complete, valid answer, and the stream that it came in.
@@ -138,14 +142,15 @@ pub async fn call(
     guard: CallGuard,
     mut seat: Seat,
 ) {
-    let mut call = Call { clocks, teller, guard: Some(guard) };
-    let Some(Some(outcome)) = seat.attend(call.exchange(&upstream, &request, wire)).await else {
-        call.teller.tell(News::GaveUp);
-        return;
+    let mut call = Call { clocks, teller, guard: Some(guard), whole: BytesMut::new(), log: None };
+    let ended = seat.attend(call.exchange(&upstream, &request, wire)).await;
+    let news = match ended {
+        // Providers echo keys in their errors.
+        Ok(Some(outcome)) => News::Ended(outcome.map_err(|failure| failure.masked(upstream.api_key.as_ref()))),
+        Ok(None) | Err(Stop::NotNeeded) => News::GaveUp,
+        Err(Stop::Cancelled) => News::CalledOff { received: call.received() },
     };
-    // Providers echo keys in their errors.
-    let outcome = outcome.map_err(|failure| failure.masked(upstream.api_key.as_ref()));
-    call.teller.tell(News::Ended(outcome));
+    call.teller.tell(news);
 }
 
 struct Call {
@@ -153,9 +158,18 @@ struct Call {
     teller: Teller,
     /// Held while somebody waits; a call that only listens does not hold up a shutdown.
     guard: Option<CallGuard>,
+    /// Of an answer that comes in one piece: what has come.
+    whole: BytesMut,
+    /// Of a streamed one.
+    log: Option<Arc<StreamLog>>,
 }
 
 impl Call {
+    /// What has come of an answer so far: as the provider sent it, or a stream as its followers see it.
+    fn received(&mut self) -> Bytes {
+        self.log.take().map_or_else(|| self.whole.split().freeze(), |log| log.lines())
+    }
+
     /// `None`: nobody listens any more.
     async fn exchange(
         &mut self,
@@ -171,25 +185,24 @@ impl Call {
         if request.stream && head.status.is_success() {
             return self.exchange_stream(upstream, request, response).await;
         }
-        let mut whole = BytesMut::new();
         loop {
             match self.attend(response.chunk()).await? {
                 Ok(Some(chunk)) => {
                     self.clocks.last_content = Some(Instant::now());
-                    if whole.len() + chunk.len() > MAX_ANSWER {
+                    if self.whole.len() + chunk.len() > MAX_ANSWER {
                         let why = format!("the answer is larger than {MAX_ANSWER} bytes");
                         return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
                     }
-                    whole.extend_from_slice(&chunk);
+                    self.whole.extend_from_slice(&chunk);
                 }
                 Ok(None) => break,
                 Err(failure) => return Some(Err(failure)),
             }
         }
-        if let Err(failure) = response.check_whole(&whole) {
+        if let Err(failure) = response.check_whole(&self.whole) {
             return Some(Err(failure));
         }
-        let answer = read(upstream, request, &head, whole.freeze());
+        let answer = read(upstream, request, &head, self.whole.split().freeze());
         Some(answer.map(|answer| Outcome { answer, stream: None }))
     }
 

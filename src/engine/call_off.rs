@@ -6,10 +6,12 @@ use std::time::Duration;
 use providers::adapter::CallContext;
 use providers::lookup::LookupRequest;
 
+use super::calls::Fenced;
 use super::upstreams::Upstream;
 use super::{Engine, tasks};
 use crate::domain::attempt::AttemptState;
 use crate::domain::ids::{JobId, OwnerId};
+use crate::domain::job::JobState;
 use crate::domain::route::Target;
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
@@ -28,9 +30,10 @@ impl Engine {
     pub async fn call_off(&self, owner: OwnerId, job: JobId) {
         match self.store().job(owner, job).await {
             Ok(Some(snapshot)) => {
+                let fenced = if snapshot.job.state == JobState::Cancelled { Fenced::Job } else { Fenced::Attempt };
                 for attempt in &snapshot.attempts {
                     if let AttemptState::Cancelled { .. } = attempt.state {
-                        self.fence(AttemptKey { owner, job, id: attempt.id }, &attempt.target).await;
+                        self.fence(AttemptKey { owner, job, id: attempt.id }, &attempt.target, fenced).await;
                     }
                 }
             }
@@ -39,9 +42,9 @@ impl Engine {
         }
     }
 
-    async fn fence(&self, key: AttemptKey, target: &Target) {
+    async fn fence(&self, key: AttemptKey, target: &Target, fenced: Fenced) {
         let order = self.order_to_stop(key, target);
-        self.inner.calls.fence(key.id, order.is_some());
+        self.inner.calls.fence(key.id, fenced, order.is_some());
         let Some((upstream, order)) = order else { return };
         match self.store().claim_cancel(key).await {
             Ok(true) => tasks::spawn(tell(upstream, order, key)),

@@ -34,6 +34,7 @@ impl Call {
             }
         };
         let writer = StreamLog::open(self.teller.key.id, upstream.provider.clone(), self.teller.attempts);
+        self.log = Some(writer.log().clone());
         let mut read = 0;
         while !decoder.is_complete() {
             let chunk = if decoder.has_ended() {
