@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::open::Opened;
 use super::{Answer, Context, Failure};
+use crate::console;
 use crate::engine::Engine;
 use crate::http;
 
@@ -29,7 +30,7 @@ impl Serving {
         let engine = Engine::start(opened.store.clone(), opened.config.clone()).await?;
         let listeners = vec![
             listen(http::serve::serve(application, http::application(engine.clone()), engine.clone())),
-            listen(http::serve::serve(operator, http::operator(engine.clone()), engine.clone())),
+            listen(http::serve::serve(operator, console::operator(engine.clone()), engine.clone())),
         ];
         Ok(Serving { engine, application: addresses.0, operator: addresses.1, listeners })
     }
@@ -65,7 +66,7 @@ pub async fn run(context: &Context) -> Result<Answer, Failure> {
     let opened = Opened::open(context).await?;
     let serving = Serving::start(&opened).await?;
     println!("interlock listens on http://{}", serving.application);
-    println!("operators connect to http://{}", serving.operator);
+    println!("operators connect to http://{0}, people on call open http://{0}/console", serving.operator);
     if let Some(url) = opened.psql_url() {
         println!("private Postgres: psql '{url}'");
     }

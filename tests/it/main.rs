@@ -7,6 +7,7 @@ mod circuit;
 mod cli;
 mod command;
 mod committed_first;
+mod console;
 mod crash;
 mod database_away;
 mod double_click;
