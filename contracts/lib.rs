@@ -10,6 +10,7 @@
 
 pub mod assertion;
 pub mod check;
+pub mod live;
 pub mod observation;
 mod probe;
 mod program;

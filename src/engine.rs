@@ -38,6 +38,8 @@ use crate::domain::Timestamp;
 use crate::domain::ids::JobId;
 use crate::domain::route::Target;
 use crate::engine::calls::Calls;
+use crate::engine::certify::drift::Drift;
+use crate::engine::certify::watch::Watch;
 use crate::engine::circuits::Circuits;
 use crate::engine::lease::Lease;
 use crate::engine::mirror::Streams;
@@ -46,6 +48,7 @@ use crate::engine::reconcile::Places;
 use crate::engine::registry::Registry;
 use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
+use crate::store::drift::HeldCircuit;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 
@@ -64,6 +67,8 @@ pub(crate) struct Inner {
     pub config: Arc<Config>,
     pub upstreams: Upstreams,
     pub circuits: Circuits,
+    pub watch: Watch,
+    pub drift: Drift,
     pub registry: Registry,
     /// The streams that run here and may be followed elsewhere.
     pub streams: Streams,
@@ -107,11 +112,15 @@ impl Engine {
         let notifier = Arc::new(Notifier::new(&config.callbacks)?);
         let lease = Lease::register(&store).await?;
         let places = Places::new(&config);
+        let watch = Watch::new(store.now().await?);
+        let (drift, samples) = Drift::new();
         let inner = Arc::new(Inner {
             store,
             config,
             upstreams,
             circuits: Circuits::default(),
+            watch,
+            drift,
             registry: Registry::default(),
             streams: Streams::default(),
             lease,
@@ -130,6 +139,7 @@ impl Engine {
         engine.spawn_call_off();
         engine.spawn_stream_writer();
         engine.spawn_notifier();
+        engine.spawn_evidence(samples).await?;
         Ok(engine)
     }
 
@@ -170,6 +180,11 @@ impl Engine {
     /// Every target with a circuit: since when it fails, until when it is left alone.
     pub fn circuits(&self) -> Vec<(Target, Option<Timestamp>, Option<Timestamp>)> {
         self.inner.circuits.list(self.clock())
+    }
+
+    /// The circuits that live answers have opened, as last read.
+    pub fn held_circuits(&self) -> Vec<HeldCircuit> {
+        self.inner.circuits.held()
     }
 
     /// Whether this process may start attempts: it serves, and its lease holds.

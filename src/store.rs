@@ -8,12 +8,14 @@
 pub mod attempts;
 pub mod callbacks;
 pub mod contracts;
+pub mod drift;
 pub mod instances;
 pub mod jobs;
 pub mod keys;
 pub mod lookups;
 pub mod operators;
 pub mod permits;
+pub mod rechecks;
 pub mod retention;
 mod rows;
 pub mod streams;

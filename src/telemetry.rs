@@ -21,10 +21,49 @@ pub struct Metrics {
     pub fallbacks_refused: IntCounterVec,
     /// Tries at a callback, by `outcome` (delivered, missed, given_up).
     pub callbacks: IntCounterVec,
+    pub evidence: EvidenceMetrics,
     /// Calls under way.
     pub calls: IntGauge,
     /// Client connections open.
     pub connections: IntGauge,
+}
+
+/// What becomes of the evidence behind fallbacks.
+#[derive(Debug)]
+pub struct EvidenceMetrics {
+    /// Permits that the gateway itself ended, by `route` and `cause` (changed, recheck, drift, renewed).
+    pub permits_ended: IntCounterVec,
+    /// Scheduled re-runs of suites, by `route` and `outcome` (passed, failed, not_run).
+    pub rechecks: IntCounterVec,
+    /// Live answers held against a contract, by `route`, `provider` and `outcome` (kept, broken, not_judged, dropped).
+    pub answers: IntCounterVec,
+    /// Circuits opened since live answers broke the contract, by `route` and `provider`.
+    pub circuits_opened: IntCounterVec,
+}
+
+impl EvidenceMetrics {
+    fn new(registry: &Registry) -> Self {
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels).expect("metric names here are valid");
+            registry.register(Box::new(counter.clone())).expect("metric names here are unique");
+            counter
+        };
+        let answers = ("interlock_drift_answers_total", "Live answers held against their route's contract");
+        EvidenceMetrics {
+            permits_ended: counter(
+                "interlock_permits_ended_total",
+                "Permits that the gateway itself ended",
+                &["route", "cause"],
+            ),
+            rechecks: counter("interlock_rechecks_total", "Scheduled re-runs of suites", &["route", "outcome"]),
+            answers: counter(answers.0, answers.1, &["route", "provider", "outcome"]),
+            circuits_opened: counter(
+                "interlock_drift_circuits_opened_total",
+                "Targets whose live answers broke the contract",
+                &["route", "provider"],
+            ),
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -58,6 +97,7 @@ impl Default for Metrics {
                 &["route"],
             ),
             callbacks: counter("interlock_callbacks_total", "Tries to tell owners that a job is over", &["outcome"]),
+            evidence: EvidenceMetrics::new(&registry),
             calls: gauge("interlock_calls", "Provider calls that somebody waits for"),
             connections: gauge("interlock_connections", "Open client connections"),
             registry,

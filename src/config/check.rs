@@ -1,6 +1,7 @@
 //! From the file as written to a [`Config`], or to everything that is wrong with it.
 
 mod callbacks;
+mod evidence;
 mod provider;
 
 use std::collections::BTreeMap;
@@ -195,6 +196,8 @@ impl Checker {
                 &[("live", Evidence::Live), ("replay", Evidence::Replay)],
             ),
             permit_ttl: self.duration(&setting("permit_ttl"), raw.permit_ttl.as_deref(), "7d"),
+            recheck: self.recheck(name, raw),
+            drift: self.drift(name, raw),
             fail_over_on_billing: raw.fail_over_on_billing.unwrap_or(false),
         };
         (self.problems.len() == before).then_some(route)

@@ -116,8 +116,37 @@ pub struct Route {
     pub evidence: Option<String>,
     /// Default `7d`.
     pub permit_ttl: Option<String>,
+    /// How old a permit's run may grow before any instance runs the suite of that fallback again, live: passed renews
+    /// the permit, failed revokes it at once. It costs the suite's calls each time. Default: never.
+    pub recheck: Option<String>,
+    /// Holds live answers against the schema of the route's contract. Default: none are. `drift = {}` takes every
+    /// default; only for routes whose every answer is one that the schema describes.
+    pub drift: Option<Drift>,
     /// Whether an account without credit may send the work elsewhere. Default false.
     pub fail_over_on_billing: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    /// The share of the primary's answers that is judged, 0 to 1. Default 0.05.
+    pub sample: Option<f64>,
+    /// The share of the fallbacks' answers. Default 1.
+    pub fallback_sample: Option<f64>,
+    /// The answers that count: the newest so many, as 200, or a time, as `1h`. Default 200.
+    pub window: Option<DriftWindow>,
+    /// The share of broken answers that is borne, above 0 and below 1. Default: what the suite's `pass_rate` leaves, at
+    /// least 0.05. It is exceeded only when the lower end of the Wilson interval (3 sigma) is above it.
+    pub max_violation_rate: Option<f64>,
+    /// Fewer judged answers decide nothing. Default 20.
+    pub min_answers: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum DriftWindow {
+    Answers(u32),
+    Time(String),
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -12,7 +12,7 @@ use crate::domain::route::Target;
 use crate::engine::{Engine, Phase};
 use crate::http::headers::rfc3339;
 use crate::http::problem::Problem;
-use crate::http::view;
+use crate::http::{contracts, view};
 
 const UNKNOWN: i64 = 50;
 const RACES: i64 = 10;
@@ -28,6 +28,8 @@ pub async fn show(State(engine): State<Engine>, Extension(session): Extension<Se
                 "unknown": unknown.iter().map(view::job).collect::<Vec<_>>(),
                 "more": unknown.len() as i64 >= UNKNOWN,
                 "races": races.iter().map(view::race).collect::<Vec<_>>(),
+                "permits": contracts::newest(contracts::listed_permits(&engine, None).await?),
+                "held": engine.held_circuits().iter().map(view::held_circuit).collect::<Vec<_>>(),
                 "circuits": engine.circuits().iter().map(circuit).collect::<Vec<_>>(),
                 "draining": engine.phase() != Phase::Serving,
                 "instance": engine.instance().to_string(),

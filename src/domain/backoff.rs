@@ -31,6 +31,15 @@ pub fn before_notice(n: u32, jitter: f64, retry_after: Option<Duration>) -> Dura
     jittered.max(retry_after.unwrap_or(Duration::ZERO))
 }
 
+/// Wait before a recheck that could not be made is tried again, `n` times tried: 30 s doubling up to 1 h, less up to a
+/// quarter by `jitter` (0..1).
+pub fn before_recheck(n: u32, jitter: f64) -> Duration {
+    let doubled = Duration::from_secs(30)
+        .saturating_mul(1u32.checked_shl(n.saturating_sub(1)).unwrap_or(u32::MAX))
+        .min(Duration::from_secs(3600));
+    doubled.mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +53,9 @@ mod tests {
         assert_eq!(before_notice(1, 0.0, None), Duration::from_secs(5));
         assert_eq!(before_notice(3, 1.0, None), Duration::from_secs(15));
         assert_eq!(before_notice(90, 0.0, None), Duration::from_secs(3600));
+        assert_eq!(before_recheck(1, 0.0), Duration::from_secs(30));
+        assert_eq!(before_recheck(2, 1.0), Duration::from_secs(45));
+        assert_eq!(before_recheck(90, 0.0), Duration::from_secs(3600));
     }
 
     #[test]

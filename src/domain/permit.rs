@@ -1,4 +1,13 @@
 //! The permit: provider P, model M, adapter version V passed suite S (digest D) at T, valid until U, enabled by W.
+//!
+//! It ends by time, by somebody, or by a change of what it was earned under; once ended it stays so, even if the change
+//! is undone: nobody has looked at what happened in between.
+
+mod change;
+mod standing;
+
+pub use change::Change;
+pub use standing::{RecheckState, Standing, rfc3339};
 
 use super::Timestamp;
 use super::ids::{PermitId, RunId};
@@ -29,11 +38,47 @@ pub struct PermitFacts {
     pub revoked: Option<Revoked>,
 }
 
+/// How a permit ended before its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revoked {
     pub at: Timestamp,
     pub by: String,
     pub reason: String,
+    pub cause: EndCause,
+}
+
+/// What ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndCause {
+    /// Somebody, by name.
+    Operator,
+    /// What it was earned under has changed.
+    Changed,
+    /// The suite, run again on schedule, failed.
+    Recheck,
+    /// Live answers broke the contract.
+    Drift,
+    /// Another permit, on a newer run, stands in its place.
+    Renewed,
+}
+
+impl EndCause {
+    const ALL: [EndCause; 5] =
+        [EndCause::Operator, EndCause::Changed, EndCause::Recheck, EndCause::Drift, EndCause::Renewed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EndCause::Operator => "operator",
+            EndCause::Changed => "changed",
+            EndCause::Recheck => "recheck",
+            EndCause::Drift => "drift",
+            EndCause::Renewed => "renewed",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        EndCause::ALL.into_iter().find(|cause| cause.as_str() == word)
+    }
 }
 
 /// Why a permit does not cover a target now. Each names what is missing.
@@ -43,18 +88,20 @@ pub enum PermitFlaw {
     Missing { suite: String, target: Target },
     #[error("the route names no contract, so nothing can be proved for {target}; set `routes.{route}.contract`")]
     NoContract { route: String, target: Target },
+    #[error(
+        "the suite `{suite}` cannot be read, so no permit can be compared with it; see the log for its file and line"
+    )]
+    SuiteUnreadable { suite: String },
     #[error("permit {id} is for {permitted}, not for {wanted}")]
     OtherTarget { id: PermitId, permitted: String, wanted: String },
     #[error("permit {id} was revoked by {by}: {reason}")]
     Revoked { id: PermitId, by: String, reason: String },
+    #[error("permit {id} ended: {reason}")]
+    Ended { id: PermitId, reason: String },
     #[error("permit {id} expired at {at}; run the suite again and grant a new one")]
     Expired { id: PermitId, at: Timestamp },
-    #[error("permit {id} was earned under suite digest {earned}, the suite now has {now}; run it again")]
-    SuiteChanged { id: PermitId, earned: String, now: String },
-    #[error("permit {id} was earned with adapter {earned}, this gateway speaks {now}; run the suite again")]
-    AdapterChanged { id: PermitId, earned: String, now: String },
-    #[error("permit {id} was earned under other settings of provider `{provider}`; run the suite again")]
-    SettingsChanged { id: PermitId, provider: String },
+    #[error("permit {id} ended: {change}")]
+    Changed { id: PermitId, change: Change },
     #[error("permit {id} rests on a replayed run, and the route wants a live one; run the suite with --live")]
     OnlyReplayed { id: PermitId },
 }
@@ -83,42 +130,36 @@ impl Permit {
     ) -> Result<(), PermitFlaw> {
         let facts = &self.facts;
         let id = self.id;
-        let (Some(contract), Some(digest)) = (&route.contract, suite_digest) else {
+        let Some(contract) = &route.contract else {
             return Err(PermitFlaw::NoContract { route: route.name.clone(), target: target.target.clone() });
         };
-        if facts.route != route.name || facts.target != target.target || facts.suite != *contract {
+        if facts.route != route.name || facts.target != target.target {
             return Err(PermitFlaw::OtherTarget {
                 id,
-                permitted: format!("{} on route `{}` under suite `{}`", facts.target, facts.route, facts.suite),
-                wanted: format!("{} on route `{}` under suite `{contract}`", target.target, route.name),
+                permitted: format!("{} on route `{}`", facts.target, facts.route),
+                wanted: format!("{} on route `{}`", target.target, route.name),
             });
         }
-        if let Some(revoked) = &facts.revoked {
-            return Err(PermitFlaw::Revoked { id, by: revoked.by.clone(), reason: revoked.reason.clone() });
+        if let Some(ended) = &facts.revoked {
+            return Err(match ended.cause {
+                EndCause::Operator | EndCause::Recheck | EndCause::Drift => {
+                    PermitFlaw::Revoked { id, by: ended.by.clone(), reason: ended.reason.clone() }
+                }
+                EndCause::Changed | EndCause::Renewed => PermitFlaw::Ended { id, reason: ended.reason.clone() },
+            });
         }
         if facts.expires_at <= now {
             return Err(PermitFlaw::Expired { id, at: facts.expires_at });
         }
-        if facts.suite_digest != digest {
-            return Err(PermitFlaw::SuiteChanged { id, earned: short(&facts.suite_digest), now: short(digest) });
+        if let Some(change) = self.change(route, Some(target), suite_digest) {
+            return Err(PermitFlaw::Changed { id, change });
         }
-        if facts.adapter_version != target.adapter_version {
-            return Err(PermitFlaw::AdapterChanged {
-                id,
-                earned: facts.adapter_version.clone(),
-                now: target.adapter_version.clone(),
-            });
-        }
-        if facts.settings_digest != target.settings_digest {
-            return Err(PermitFlaw::SettingsChanged { id, provider: target.target.provider.clone() });
+        if suite_digest.is_none() {
+            return Err(PermitFlaw::SuiteUnreadable { suite: contract.clone() });
         }
         match (route.evidence, facts.mode) {
             (Evidence::Live, Evidence::Replay) => Err(PermitFlaw::OnlyReplayed { id }),
             (Evidence::Live, Evidence::Live) | (Evidence::Replay, Evidence::Live | Evidence::Replay) => Ok(()),
         }
     }
-}
-
-fn short(digest: &str) -> String {
-    digest.chars().take(12).collect()
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Timestamp;
+use super::drift::DriftRule;
 use super::ids::PermitId;
 use super::permit::{Permit, PermitFlaw};
 
@@ -56,6 +57,10 @@ pub struct Route {
     pub evidence: Evidence,
     /// How long a new permit is valid.
     pub permit_ttl: Duration,
+    /// How old a fallback's evidence may grow before its suite is run again; unset: nothing runs by itself.
+    pub recheck: Option<Duration>,
+    /// How live answers are held against the contract; unset: they are not.
+    pub drift: Option<DriftRule>,
     /// Whether an account without credit may send the work elsewhere.
     pub fail_over_on_billing: bool,
 }

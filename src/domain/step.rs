@@ -35,6 +35,8 @@ pub struct Situation<'a> {
     pub unable: &'a HashMap<Target, String>,
     /// Targets that are to be left alone, and until when.
     pub cooling: &'a HashMap<Target, Timestamp>,
+    /// Targets whose live answers broke the contract, and in what way: only a passed run lets them back.
+    pub held: &'a HashMap<Target, String>,
     pub now: Timestamp,
     /// 0..1, drawn by the caller.
     pub jitter: f64,
@@ -142,7 +144,7 @@ fn after_failure(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed)
 /// The same target once more, if its budget for this round is not used up and the wait is bearable.
 fn retry(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed) -> Option<NextStep> {
     let tries = tried(s, round).filter(|a| a.target == last.target).count() as u32;
-    if tries > s.route.retries {
+    if tries > s.route.retries || is_passed_over(s, &last.target, round) {
         return None;
     }
     let ended = last.ended_at.unwrap_or(s.now);
@@ -188,7 +190,7 @@ fn next_target(s: &Situation<'_>, round: i32) -> Pick {
             continue;
         }
         let Some(Ok(candidate)) = candidate_for(s, &target.target) else { continue };
-        if s.unable.contains_key(&target.target) {
+        if s.unable.contains_key(&target.target) || is_passed_over(s, &target.target, round) {
             continue;
         }
         match s.cooling.get(&target.target) {
@@ -203,6 +205,24 @@ fn next_target(s: &Situation<'_>, round: i32) -> Pick {
         }
     }
     later.map_or(Pick::None, |(candidate, at)| Pick::Later(candidate, at))
+}
+
+/// A target whose live answers broke the contract waits for a passed run. The primary only as long as there is a
+/// fallback to go to: one that is permitted, able, in service and not tried yet. An answer that may be broken is worth
+/// more than none, and people have been told.
+fn is_passed_over(s: &Situation<'_>, target: &Target, round: i32) -> bool {
+    if !s.held.contains_key(target) {
+        return false;
+    }
+    let serves = |other: &Target| {
+        matches!(candidate_for(s, other), Some(Ok(_)))
+            && !s.unable.contains_key(other)
+            && !s.held.contains_key(other)
+            && s.cooling.get(other).is_none_or(|until| *until <= s.now)
+            && !tried(s, round).any(|a| a.target == *other)
+    };
+    let is_primary = s.route.targets.first().is_some_and(|primary| primary.target == *target);
+    !is_primary || s.route.targets.iter().skip(1).any(|other| serves(&other.target))
 }
 
 /// A target whose attempt the policy released and which has not returned yet is not asked twice.
@@ -290,6 +310,10 @@ fn not_tried(s: &Situation<'_>) -> (Vec<String>, Vec<String>) {
     let (mut unpermitted, mut others) = (Vec::new(), Vec::new());
     for target in s.route.targets.iter().map(|t| &t.target) {
         if s.snapshot.attempts.iter().any(|a| a.target == *target) {
+            continue;
+        }
+        if let (Some(Ok(_)), Some(why)) = (candidate_for(s, target), s.held.get(target)) {
+            others.push(format!("{target} was not tried: its circuit is open: {why}"));
             continue;
         }
         match (candidate_for(s, target), s.unable.get(target), s.cooling.get(target)) {

@@ -1,4 +1,12 @@
-//! Contract runs and the permits that rest on them: how a fallback earns its place.
+//! Contract runs and the permits that rest on them: how a fallback earns its place, and how it loses it.
+//!
+//! [`coverage`] says what a run's evidence covers; [`watch`] ends permits whose ground has changed, [`recheck`] runs
+//! suites again on schedule, [`drift`] holds live answers against them.
+
+pub mod coverage;
+pub mod drift;
+pub mod recheck;
+pub mod watch;
 
 use std::time::Duration;
 
@@ -6,7 +14,7 @@ use contracts::check::Kind;
 use contracts::report::{Report, RunVerdict};
 use contracts::runner::{self, Progress, TargetInfo};
 use contracts::suite::{Suite, SuiteError};
-use contracts::upstream::{LiveUpstream, RecordingUpstream, ReplayUpstream};
+use contracts::upstream::{LiveUpstream, Mode, RecordingUpstream, ReplayUpstream};
 
 use super::upstreams::Upstream;
 use super::{Engine, EngineError};
@@ -197,7 +205,7 @@ pub async fn grant_permit(
     let id = PermitId::fresh();
     match store.grant_permit(id, &route.name, run, actor, reason, route.permit_ttl).await {
         Ok(true) => {}
-        Ok(false) => return Err(GrantError::NoRun(run)),
+        Ok(false) => return Err(GrantError::DoesNotFit(drifted(store, route, &evidence).await?)),
         Err(StoreError::Refused { constraint }) => {
             return Err(GrantError::DoesNotFit(format!("the database refused the permit: {constraint}")));
         }
@@ -205,6 +213,17 @@ pub async fn grant_permit(
     }
     let granted = store.permits(Some(&route.name)).await?.into_iter().find(|permit| permit.id() == id);
     granted.ok_or(GrantError::Store(StoreError::LostRace))
+}
+
+/// Why the database wrote no permit over a run that is there: live answers have broken the contract since it began.
+async fn drifted(store: &Store, route: &Route, run: &Run) -> Result<String, StoreError> {
+    let held = store.held_circuits().await?.into_iter().find(|c| c.route == route.name && c.target == run.target);
+    let why = held.map_or_else(String::new, |circuit| format!(" ({})", circuit.reason));
+    let again = format!("interlock contract run {} --target {}", run.suite, run.target);
+    Ok(format!(
+        "live answers of {} have broken the contract since run {} began{why}; run the suite again: {again}",
+        run.target, run.id
+    ))
 }
 
 /// Whether a passed run speaks for a fallback of this route as everything stands now.
@@ -254,12 +273,17 @@ fn fits(config: &Config, route: &Route, run: &Run) -> Result<(), GrantError> {
 impl Engine {
     /// The digest that the route's suite has now; `None` where it names none or it cannot be read.
     pub(super) async fn suite_digest(&self, route: &Route) -> Option<String> {
-        suite_digest(self.config(), route).await
+        let digest = suite_digest(self.config(), route).await;
+        self.inner.watch.saw(digest.as_deref());
+        digest
     }
 
-    /// A passed live run is a success of the kind of call that failed: it closes the target's circuit.
-    pub fn note_passed_run(&self, target: &Target) {
-        self.inner.circuits.succeeded(target);
+    /// A passed live run is a success of the kind of call that failed: it closes the target's circuit. Played back
+    /// recordings say nothing of the target as it is now.
+    pub fn note_passed_run(&self, target: &Target, report: &Report) {
+        if report.mode() == Mode::Live {
+            self.inner.circuits.succeeded(target);
+        }
     }
 
     pub fn instance(&self) -> InstanceId {
@@ -267,17 +291,21 @@ impl Engine {
     }
 }
 
-/// The digest of the route's suite as it stands on disk, or in the binary.
+/// The digest of the route's suite as it stands on disk, or in the binary; `None` is told in the log.
 pub async fn suite_digest(config: &Config, route: &Route) -> Option<String> {
     let contract = route.contract.clone()?;
-    let dir = config.contracts_dir.clone();
-    let read = tokio::task::spawn_blocking(move || Suite::find(Some(&dir), &contract).map(|s| s.digest().to_owned()));
-    match read.await {
-        Ok(Ok(digest)) => Some(digest),
-        Ok(Err(error)) => {
-            tracing::error!(route = route.name, %error, "the route's suite cannot be read: no fallback is permitted");
+    match read_digest(config, contract).await {
+        Ok(digest) => Some(digest),
+        Err(error) => {
+            tracing::error!(route = route.name, error, "the route's suite cannot be read: no fallback is permitted");
             None
         }
-        Err(_) => None,
     }
+}
+
+/// The suite's digest now, or why it cannot be read.
+async fn read_digest(config: &Config, suite: String) -> Result<String, String> {
+    let dir = config.contracts_dir.clone();
+    let read = move || Suite::find(Some(&dir), &suite).map(|s| s.digest().to_owned()).map_err(|e| e.to_string());
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -1,4 +1,7 @@
 //! One circuit per target, in this process. Other instances learn for themselves, within as many calls of their own.
+//!
+//! Beside them the circuits that live answers have opened: those stand in the database, hold a target on one route for
+//! every instance, and are only read here.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +12,12 @@ use providers::failure::Failure;
 use crate::domain::Timestamp;
 use crate::domain::circuit::Circuit;
 use crate::domain::route::{Route, Target};
+use crate::store::drift::HeldCircuit;
 
 #[derive(Debug, Default)]
 pub struct Circuits {
     by_target: Mutex<HashMap<Target, Circuit>>,
+    held: Mutex<Vec<HeldCircuit>>,
 }
 
 impl Circuits {
@@ -46,6 +51,26 @@ impl Circuits {
         if let Some(circuit) = self.lock().get_mut(target) {
             circuit.give_up();
         }
+    }
+
+    /// What the database holds open, as just read; what was closed since the last time is returned.
+    pub fn hold(&self, held: Vec<HeldCircuit>) -> Vec<HeldCircuit> {
+        let mut before = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = before.iter().filter(|old| !held.contains(old)).cloned().collect();
+        *before = held;
+        closed
+    }
+
+    /// The circuits that only a passed run closes.
+    pub fn held(&self) -> Vec<HeldCircuit> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The targets of this route that are held under its contract, and why.
+    pub fn held_on(&self, route: &Route) -> HashMap<Target, String> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = held.iter().filter(|c| c.route == route.name && Some(&c.suite) == route.contract.as_ref());
+        here.map(|c| (c.target.clone(), c.reason.clone())).collect()
     }
 
     pub fn succeeded(&self, target: &Target) {

@@ -154,7 +154,7 @@ impl Engine {
     /// The outcome goes the way of every outcome; then nobody needs to listen for it, and the job is carried on.
     async fn settle_found(&self, due: &Due, outcome: Result<Outcome, Failure>) -> Result<(), StoreError> {
         let event = CallEvent { key: due.key, target: due.target.clone(), news: News::Ended(outcome) };
-        drop(self.settle(event, due.attempts).await);
+        drop(self.settle(event, due.attempts, None).await);
         self.inner.calls.stop(due.key.id);
         self.look_at(due.key.owner, due.key.job).await
     }

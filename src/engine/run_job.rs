@@ -187,28 +187,33 @@ impl Runner {
         let fresh_call = std::mem::take(&mut self.fresh_call);
         let fallbacks = route.targets.len() > 1 && !snapshot.job.state.is_terminal();
         let mut unable = HashMap::new();
+        let held = self.engine.inner.circuits.held_on(&route);
         let (permits, digest) = if fallbacks {
             if self.load_request().await {
                 unable = self.unable(&route);
             }
             let read = || self.engine.store().permits(Some(&route.name));
             let permits = self.engine.persist("read the permits", read).await?.ok()?;
-            (permits, self.engine.suite_digest(&route).await)
+            let digest = self.engine.suite_digest(&route).await;
+            self.engine.end_changed(&route, &permits, digest.as_deref()).await;
+            (permits, digest)
         } else {
             (Vec::new(), None)
         };
         let cooling = self.cooling(&route, snapshot.read_at);
-        Some(next_step(&Situation {
+        let situation = Situation {
             snapshot,
             route: &route,
             permits: &permits,
             suite_digest: digest.as_deref(),
             unable: &unable,
             cooling: &cooling,
+            held: &held,
             now: snapshot.read_at,
             jitter: rand::random::<f64>(),
             fresh_call,
-        }))
+        };
+        Some(next_step(&situation))
     }
 
     /// The targets whose wire format cannot carry this request.
@@ -365,7 +370,8 @@ impl Runner {
                 self.engine.inner.streams.close(event.key);
             }
         }
-        if let Settled::Won(delivered) = self.engine.settle(event, self.attempts).await {
+        let sample = self.engine.sample(self.route.as_ref(), self.request.as_ref(), &event);
+        if let Settled::Won(delivered) = self.engine.settle(event, self.attempts, sample).await {
             self.publish(Progress::Succeeded(delivered));
         }
     }

@@ -10,6 +10,7 @@ use providers::canonical::Usage;
 use providers::failure::{Failure, Proof};
 
 use super::call::{CallEvent, News, Outcome};
+use super::certify::drift::Sample;
 use super::progress::Delivered;
 use super::{Engine, Phase};
 use crate::domain::ids::AttemptId;
@@ -33,7 +34,8 @@ pub enum Settled {
 }
 
 impl Engine {
-    pub(super) async fn settle(&self, event: CallEvent, attempts: usize) -> Settled {
+    /// `sample`: the answer's copy that is held against the route's contract, should it win.
+    pub(super) async fn settle(&self, event: CallEvent, attempts: usize, sample: Option<Sample>) -> Settled {
         let CallEvent { key, target, news } = event;
         match news {
             News::Silent { reason, after } => {
@@ -55,7 +57,7 @@ impl Engine {
                 self.log_race(&discarded, None).await;
                 Settled::Written
             }
-            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts).await,
+            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts, sample).await,
             News::Ended(Err(failure)) => {
                 self.settle_failure(key, &target, failure).await;
                 Settled::Written
@@ -63,7 +65,14 @@ impl Engine {
         }
     }
 
-    async fn settle_answer(&self, key: AttemptKey, target: Target, outcome: Outcome, attempts: usize) -> Settled {
+    async fn settle_answer(
+        &self,
+        key: AttemptKey,
+        target: Target,
+        outcome: Outcome,
+        attempts: usize,
+        sample: Option<Sample>,
+    ) -> Settled {
         self.inner.circuits.succeeded(&target);
         let Outcome { answer, stream } = outcome;
         let stream = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
@@ -73,6 +82,7 @@ impl Engine {
             Some(Ok(Completed::Won)) => {
                 self.count(&target, "succeeded");
                 tracing::debug!(job = %key.job, attempt = %key.id, "job completed");
+                self.watch_answer(sample);
                 if attempts > 1 {
                     let release = || self.store().release_losers(key.owner, key.job);
                     let _ = self.persist("release the losers", release).await;

@@ -218,7 +218,8 @@ impl Engine {
     /// The primary's attempt, where it may start at once.
     fn first_attempt(&self, route: &Route) -> Option<FirstAttempt> {
         let candidate = Candidate::primary(route)?;
-        let free = self.may_start() && self.inner.circuits.is_free(candidate.target());
+        let held = self.inner.circuits.held_on(route).contains_key(candidate.target());
+        let free = self.may_start() && self.inner.circuits.is_free(candidate.target()) && !held;
         free.then(|| FirstAttempt {
             id: AttemptId::fresh(),
             candidate,

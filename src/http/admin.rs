@@ -9,6 +9,7 @@ use providers::json::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::contracts;
 use super::extract::{Path, Query};
 use super::headers::rfc3339;
 use super::jobs::id_of;
@@ -176,24 +177,31 @@ pub async fn races(State(engine): State<Engine>) -> Response {
     }
 }
 
+/// The providers, each with its circuits and with how its permits stand.
 pub async fn providers(State(engine): State<Engine>) -> Response {
-    let circuits = engine.circuits();
+    let permits = match contracts::listed_permits(&engine, None).await {
+        Ok(permits) => contracts::newest(permits),
+        Err(problem) => return problem.answer(Shape::Problem),
+    };
+    let (circuits, held) = (engine.circuits(), engine.held_circuits());
     let data = engine.config().providers.values().map(|provider| {
-        let targets: Vec<Value> = circuits
-            .iter()
-            .filter(|(target, _, _)| target.provider == provider.name)
-            .map(|(target, since, until)| {
-                json!({ "model": target.model, "failing_since": since.map(rfc3339), "left_alone_until": until.map(rfc3339) })
-            })
-            .collect();
+        let failing = circuits.iter().filter(|(target, _, _)| target.provider == provider.name).map(|(target, since, until)| {
+            json!({ "model": target.model, "failing_since": since.map(rfc3339), "left_alone_until": until.map(rfc3339) })
+        });
+        let broken = held.iter().filter(|circuit| circuit.target.provider == provider.name).map(view::held_circuit);
         json!({
             "name": provider.name,
             "object": "provider",
             "adapter": provider.adapter.name(),
             "adapter_version": provider.adapter.version(),
             "base_url": provider.endpoint.base_url,
-            "circuits": targets,
+            "circuits": failing.chain(broken).collect::<Vec<_>>(),
+            "permits": permits.iter().filter(|p| p["provider"] == provider.name).map(brief).collect::<Vec<_>>(),
         })
     });
     axum::Json(view::list(data.collect())).into_response()
+}
+
+fn brief(permit: &Value) -> Value {
+    ["id", "route", "model", "state", "status"].iter().map(|name| ((*name).to_owned(), permit[*name].clone())).collect()
 }

@@ -1,5 +1,7 @@
 //! Contract runs and permits, for those who prove and enable a fallback.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -12,10 +14,11 @@ use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
 use super::view;
 use crate::domain::ids::{PermitId, RunId};
-use crate::domain::permit::Permit;
 use crate::domain::route::Target;
+use crate::engine::certify::coverage::{Coverage, standings};
 use crate::engine::certify::{CertifyError, GrantError, Planned, RunMode, grant_permit};
 use crate::engine::{Engine, tasks};
+use crate::store::permits::ListedPermit;
 
 /// Runs in a list.
 pub const PAGE: i64 = 100;
@@ -71,7 +74,7 @@ fn spawn_run(engine: Engine, planned: Planned, target: Target) {
     tasks::spawn(async move {
         let run = planned.id;
         match planned.finish(engine.store(), &|_| {}).await {
-            Ok(report) if report.passed() => engine.note_passed_run(&target),
+            Ok(report) if report.passed() => engine.note_passed_run(&target, &report),
             Ok(_) => tracing::info!(%run, %target, "contract run failed"),
             Err(error) => tracing::error!(%run, %error, "the contract run could not be made"),
         }
@@ -116,9 +119,28 @@ pub async fn permits(State(engine): State<Engine>, Query(by): Query<ByRoute>) ->
     }
 }
 
-/// Every permit, or one route's.
+/// Every permit, or one route's, newest first, each with how it stands under this process's settings.
 pub async fn listed_permits(engine: &Engine, route: Option<&str>) -> Result<Vec<Value>, Problem> {
-    Ok(engine.store().permits(route).await?.iter().map(view::permit).collect())
+    Ok(shown(engine, &engine.store().listed_permits(route).await?).await)
+}
+
+async fn shown(engine: &Engine, permits: &[ListedPermit]) -> Vec<Value> {
+    let standings = standings(engine.config(), permits).await;
+    permits.iter().zip(&standings).map(|(permit, standing)| view::permit(permit, standing)).collect()
+}
+
+async fn shown_one(engine: &Engine, id: PermitId) -> Result<(ListedPermit, Value), Problem> {
+    let listed = engine.store().listed_permit(id).await?.ok_or(Problem::NotFound)?;
+    let value = shown(engine, std::slice::from_ref(&listed)).await.pop().unwrap_or_default();
+    Ok((listed, value))
+}
+
+/// Of each fallback the newest permit, and whatever else is in force; `permits` as listed.
+pub fn newest(permits: Vec<Value>) -> Vec<Value> {
+    let mut seen = BTreeSet::new();
+    let mut is_newest = |permit: &Value| seen.insert(["route", "provider", "model"].map(|of| permit[of].to_string()));
+    let in_force = |permit: &Value| permit["state"] == "valid" || permit["state"] == "expiring";
+    permits.into_iter().filter(|permit| is_newest(permit) || in_force(permit)).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -136,19 +158,25 @@ pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Bo
         let new: NewPermit = read(&engine, &headers, body_in).await?;
         let why = reason(new.reason.as_deref())?;
         let permit = grant_by(&engine, &new.route, &new.run_id, actor(new.actor.as_deref()), why).await?;
-        Ok((StatusCode::CREATED, axum::Json(view::permit(&permit))).into_response())
+        Ok((StatusCode::CREATED, axum::Json(permit)).into_response())
     };
     granted.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
 }
 
-/// Grants a permit on this run, or says what is missing.
-pub async fn grant_by(engine: &Engine, route: &str, run: &str, actor: &str, reason: &str) -> Result<Permit, Problem> {
+/// Grants a permit on this run, and shows it with what its evidence covers; or says what is missing.
+pub async fn grant_by(engine: &Engine, route: &str, run: &str, actor: &str, reason: &str) -> Result<Value, Problem> {
     let run: RunId = run.parse().map_err(|_| Problem::Invalid {
         param: Some("run_id".to_owned()),
         code: "invalid_request",
         message: "`run_id` is no run's id; GET /admin/v1/contract-runs lists them".to_owned(),
     })?;
-    grant_permit(engine.store(), engine.config(), route, run, actor, reason).await.map_err(refused)
+    let permit = grant_permit(engine.store(), engine.config(), route, run, actor, reason).await.map_err(refused)?;
+    let (listed, mut out) = shown_one(engine, permit.id()).await?;
+    let covered = Coverage::of(engine.store(), &listed).await?;
+    if let (Some(covered), Value::Object(out)) = (covered, &mut out) {
+        out.insert("evidence".to_owned(), view::coverage(&covered));
+    }
+    Ok(out)
 }
 
 fn refused(error: GrantError) -> Problem {
@@ -188,6 +216,5 @@ pub async fn revoke_by(engine: &Engine, id: &str, actor: &str, reason: &str) -> 
     if !engine.store().revoke_permit(id, actor, reason).await? {
         return Err(Problem::NotFound);
     }
-    let permits = engine.store().permits(None).await?;
-    permits.iter().find(|permit| permit.id() == id).map(view::permit).ok_or(Problem::NotFound)
+    Ok(shown_one(engine, id).await?.1)
 }

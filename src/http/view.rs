@@ -1,13 +1,15 @@
 //! Jobs and what belongs to them, as JSON.
 
+mod evidence;
+
+pub use evidence::{coverage, held_circuit, permit};
+
 use serde_json::{Value, json};
 
 use super::headers::rfc3339;
 use crate::domain::attempt::{Attempt, AttemptState};
 use crate::domain::hex::hex;
 use crate::domain::job::{JobError, Snapshot};
-use crate::domain::permit::Permit;
-use crate::domain::route::Evidence;
 use crate::store::callbacks::Callback;
 use crate::store::contracts::{CheckRow, Run};
 use crate::store::keys::ListedKey;
@@ -137,29 +139,6 @@ pub fn race(race: &Race) -> Value {
         "arrived_at": rfc3339(race.arrived_at),
         "usage": { "input_tokens": race.input_tokens, "output_tokens": race.output_tokens },
         "body_sha256": hex(&race.body_sha256),
-    })
-}
-
-pub fn permit(permit: &Permit) -> Value {
-    let facts = permit.facts();
-    json!({
-        "id": permit.id(),
-        "object": "permit",
-        "route": facts.route,
-        "provider": facts.target.provider,
-        "model": facts.target.model,
-        "run_id": facts.run,
-        "mode": match facts.mode { Evidence::Live => "live", Evidence::Replay => "replay" },
-        "suite": facts.suite,
-        "suite_digest": facts.suite_digest,
-        "adapter_version": facts.adapter_version,
-        "granted_by": facts.granted_by,
-        "reason": facts.reason,
-        "granted_at": rfc3339(facts.granted_at),
-        "expires_at": rfc3339(facts.expires_at),
-        "revoked_at": facts.revoked.as_ref().map(|r| rfc3339(r.at)),
-        "revoked_by": facts.revoked.as_ref().map(|r| r.by.clone()),
-        "revoke_reason": facts.revoked.as_ref().map(|r| r.reason.clone()),
     })
 }
 

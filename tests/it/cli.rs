@@ -2,6 +2,7 @@
 //! 2 usage or set-up).
 
 mod contracts;
+mod permits;
 mod schema;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::support::upstream::{Reply, ScriptedUpstream};
 use crate::support::{ask, eventually};
 
 /// A browser: it keeps its cookie, and sends forms.
-struct Browser {
+pub struct Browser {
     client: Client,
     cookie: String,
 }
@@ -22,7 +22,7 @@ impl Browser {
         Browser { client: Client { address: operator, token: String::new() }, cookie: String::new() }
     }
 
-    async fn logged_in(operator: SocketAddr) -> Browser {
+    pub async fn logged_in(operator: SocketAddr) -> Browser {
         let mut browser = Browser::new(operator);
         let entered = browser.send("/console/login", &[("token", OPERATOR_TOKEN)]).await.expect(303);
         let cookie = entered.header("set-cookie").expect("a cookie");
@@ -35,7 +35,7 @@ impl Browser {
         self.client.anonymous(Method::GET, path).header("cookie", &self.cookie).send().await
     }
 
-    async fn page(&self, path: &str) -> String {
+    pub async fn page(&self, path: &str) -> String {
         self.open(path).await.expect(200).text()
     }
 
@@ -169,11 +169,17 @@ async fn a_fallback_is_enabled_and_ended_on_the_page() {
     browser.send("/console/permits", &order).await.expect(303);
     let page = browser.page("/console/contracts").await;
     assert!(page.contains("by ann") && page.contains("proved"), "{page}");
+    assert!(page.contains("<span class=\"state valid\">") && page.contains("valid until 20"), "{page}");
+    assert!(browser.page("/console").await.contains("valid until 20"));
     let (_, rest) = page.split_once("/console/permits/").expect("a form to revoke it");
     let permit = rest.split('/').next().expect("its id").to_owned();
     let why = [("form_token", token.as_str()), ("reason", "it lies"), ("actor", "bob")];
     browser.send(&format!("/console/permits/{permit}/revoke"), &why).await.expect(303);
-    assert!(browser.page("/console/contracts").await.contains("it lies"));
+    for path in ["/console", "/console/contracts"] {
+        let page = browser.page(path).await;
+        assert!(page.contains("<span class=\"state revoked\">") && page.contains("revoked by bob at 20"), "{page}");
+        assert!(page.contains("it lies") && !page.contains("valid until"), "{page}");
+    }
     let other = app.passed_run("support-triage", "alpha/m1", "live").await;
     let order = [("form_token", token.as_str()), ("route", "support"), ("run_id", &other), ("reason", "why not")];
     let refused = browser.send("/console/permits", &order).await.expect(409);

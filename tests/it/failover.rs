@@ -127,12 +127,12 @@ async fn a_permit_of_another_suite_digest_is_none() {
     let text = std::fs::read_to_string(&file).expect("the suite");
     std::fs::write(&file, text.replace("repeats = 2", "repeats = 3")).expect("the suite changes");
     let client = app.client("acme").await;
-    assert_refused(&app, &client, &beta, &["was earned under suite digest", "run it again"]).await;
+    assert_refused(&app, &client, &beta, &["ended: the suite changed since run", "run it again"]).await;
     let refused = app.grant("support", &run).await.expect(409);
     assert!(refused.text().contains("has changed since run"), "{}", refused.text());
 }
 
-fn copy_of_the_suites() -> TempDir {
+pub fn copy_of_the_suites() -> TempDir {
     let copy = TempDir::new().expect("a folder");
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/contracts/suites/support-triage");
     let copied = std::process::Command::new("cp").args(["-r", from]).arg(copy.path()).status().expect("cp runs");
@@ -149,7 +149,7 @@ async fn a_permit_earned_under_other_settings_of_the_provider_is_none() {
     let changed = settings.provider("beta", "openai", &beta.base_url(), "error_500 = \"unknown\"");
     let changed = App::beside(&app, &changed).await;
     let client = app.client("acme").await;
-    assert_refused(&changed, &client, &beta, &["was earned under other settings of provider `beta`"]).await;
+    assert_refused(&changed, &client, &beta, &["ended: the settings of provider `beta` changed since run"]).await;
 }
 
 #[tokio::test]

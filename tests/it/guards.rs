@@ -5,5 +5,6 @@ mod clocks;
 mod constraints;
 mod ground;
 mod races;
+mod rechecks;
 mod starts;
 mod transitions;

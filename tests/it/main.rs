@@ -12,6 +12,7 @@ mod console;
 mod crash;
 mod database_away;
 mod double_click;
+mod evidence;
 mod failover;
 mod guards;
 mod next_target;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::ids::{InstanceId, JobId, OwnerId, PermitId, RunId};
 use crate::domain::job::{Delivery, Job, JobState, KeyOrigin};
-use crate::domain::permit::{PermitFacts, Revoked};
+use crate::domain::permit::{EndCause, PermitFacts, Revoked};
 use crate::domain::route::{Evidence, KeyPolicy, StreamDelivery};
 
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
@@ -38,6 +38,8 @@ fn route(providers: &[&str]) -> Route {
         job_deadline: Duration::from_secs(86_400),
         evidence: Evidence::Live,
         permit_ttl: Duration::from_secs(86_400),
+        recheck: None,
+        drift: None,
         fail_over_on_billing: false,
     }
 }
@@ -121,6 +123,7 @@ struct World {
     state: JobState,
     unable: HashMap<Target, String>,
     cooling: HashMap<Target, Timestamp>,
+    held: HashMap<Target, String>,
     suite_digest: Option<&'static str>,
     now: Timestamp,
     fresh_call: bool,
@@ -135,6 +138,7 @@ impl World {
             state: JobState::Queued,
             unable: HashMap::new(),
             cooling: HashMap::new(),
+            held: HashMap::new(),
             suite_digest: Some(DIGEST),
             now: at(1),
             fresh_call: false,
@@ -176,6 +180,7 @@ impl World {
             suite_digest: self.suite_digest,
             unable: &self.unable,
             cooling: &self.cooling,
+            held: &self.held,
             now: self.now,
             jitter: 0.0,
             fresh_call: self.fresh_call,
@@ -361,23 +366,25 @@ fn attempts_and_time_are_bounded() {
     assert_eq!(next_of(&world), "wait", "an unknown attempt blocks even then");
 }
 
-/// A change to a permit's facts, or to the route or the suite, and the words that the error must hold.
-type Flaw = (&'static str, fn(&mut World, &mut PermitFacts));
+/// A change to a permit's facts, or to the route or the suite.
+type Flaw = Box<dyn Fn(&mut World, &mut PermitFacts)>;
 
 #[test]
 fn every_flaw_of_a_permit_is_named_and_closes_the_fallback() {
-    let flaws: [Flaw; 9] = [
-        ("expired", |_, facts| facts.expires_at = at(1)),
-        ("was revoked by bob: too slow", |_, facts| {
-            facts.revoked = Some(Revoked { at: T0, by: "bob".to_owned(), reason: "too slow".to_owned() });
-        }),
-        ("is for b/other", |_, facts| facts.target.model = "other".to_owned()),
-        ("is for", |_, facts| facts.route = "elsewhere".to_owned()),
-        ("suite digest", |world, _| world.suite_digest = Some("digest-2")),
-        ("adapter", |_, facts| facts.adapter_version = "openai/0".to_owned()),
-        ("other settings", |_, facts| facts.settings_digest = "settings-0".to_owned()),
-        ("replayed run", |_, facts| facts.mode = Evidence::Replay),
-        ("names no contract", |world, _| world.route.contract = None),
+    let revoked = |cause| Some(Revoked { at: T0, by: "bob".to_owned(), reason: "too slow".to_owned(), cause });
+    let flaws: [(&str, Flaw); 12] = [
+        ("expired", Box::new(|_, facts| facts.expires_at = at(1))),
+        ("was revoked by bob: too slow", Box::new(move |_, facts| facts.revoked = revoked(EndCause::Operator))),
+        ("was revoked by bob: too slow", Box::new(move |_, facts| facts.revoked = revoked(EndCause::Drift))),
+        ("ended: too slow", Box::new(move |_, facts| facts.revoked = revoked(EndCause::Changed))),
+        ("is for b/other", Box::new(|_, facts| facts.target.model = "other".to_owned())),
+        ("is for", Box::new(|_, facts| facts.route = "elsewhere".to_owned())),
+        ("ended: the suite changed since run", Box::new(|world, _| world.suite_digest = Some("digest-2"))),
+        ("suite `triage` cannot be read", Box::new(|world, _| world.suite_digest = None)),
+        ("ended: the adapter changed since run", Box::new(|_, facts| facts.adapter_version = "openai/0".to_owned())),
+        ("the settings of provider `b` changed", Box::new(|_, facts| facts.settings_digest = "settings-0".to_owned())),
+        ("replayed run", Box::new(|_, facts| facts.mode = Evidence::Replay)),
+        ("names no contract", Box::new(|world, _| world.route.contract = None)),
     ];
     for (words, change) in flaws {
         let mut world = World::new(&["a", "b"], vec![attempt(1, 1, "a", rejected(Rejection::Setup))]);
@@ -403,6 +410,30 @@ fn a_target_that_cannot_carry_the_request_is_not_tried_and_the_error_says_why() 
     world.permits.truncate(1);
     let NextStep::RoundOver(error) = world.next() else { panic!("b was tried") };
     assert!(error.details.contains(&"b/m was not tried: it cannot carry logprobs: it has none".to_owned()));
+}
+
+#[test]
+fn a_held_target_is_passed_over_and_not_retried_and_a_held_primary_is_the_last_resort() {
+    let mut world = World::new(&["a", "b", "c"], vec![]).permit("b").permit("c");
+    world.held.insert(target("a").target, "9 of 20 answers broke it".to_owned());
+    assert_eq!(next_of(&world), "b@1+0", "the primary too");
+    world.held.insert(target("b").target, "all of them broke it".to_owned());
+    assert_eq!(next_of(&world), "c@1+0");
+    world.attempts = vec![attempt(1, 1, "a", rejected(Rejection::Overloaded))];
+    assert_eq!(next_of(&world), "c@1+0", "a failure that would be retried is not");
+    world.permits.truncate(1);
+    world.attempts = vec![attempt(1, 1, "a", rejected(Rejection::Setup))];
+    let NextStep::RoundOver(error) = world.next() else { panic!("a held target was tried") };
+    let told = "b/m was not tried: its circuit is open: all of them broke it";
+    assert!(error.details.iter().any(|line| line == told), "{:?}", error.details);
+    world.attempts.clear();
+    assert_eq!(next_of(&world), "a@1+0", "no fallback may be tried: the primary still answers");
+    world.held.remove(&target("b").target);
+    world.attempts = vec![attempt(1, 1, "b", rejected(Rejection::Setup))];
+    assert_eq!(next_of(&world), "a@1+0", "the fallback has been tried, and failed");
+    world.attempts.clear();
+    world.cooling.insert(target("b").target, at(5));
+    assert_eq!(next_of(&world), "a@1+0", "the fallback is out of service");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const SUITE: &str = "support-triage";
 const BETA: &str = "beta/gpt-4.1";
 
 /// alpha is the primary that nobody answers for; beta and gamma are simulated.
-async fn fallbacks(database: &Database) -> (SimProvider, SimProvider, Workplace) {
+pub async fn fallbacks(database: &Database) -> (SimProvider, SimProvider, Workplace) {
     let beta = SimProvider::start("beta", Wire::OpenAiChat).await.expect("a simulated provider");
     let gamma = SimProvider::start("gamma", Wire::AnthropicMessages).await.expect("a simulated provider");
     beta.set_models(["gpt-4.1"]);

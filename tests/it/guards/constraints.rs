@@ -40,6 +40,10 @@ INSERT INTO stream_chunks (owner_id, job_id, attempt_id, seq, data) VALUES (u(1)
 INSERT INTO callbacks (owner_id, job_id, url) VALUES (u(1), u(1), 'https://x/');
 INSERT INTO lookup_places (instance_id, provider, way, base_url) VALUES (u(1), 'alpha', 'stored', 'http://a');
 INSERT INTO lookups (owner_id, job_id, attempt_id) VALUES (u(1), u(1), u(11));
+INSERT INTO rechecks (permit_id, tries) VALUES (u(8), 1);
+INSERT INTO drift_counts (route, provider, model, suite_digest, bucket, verdict, answers) VALUES ('r', 'beta', 'm', 'd', now(), 'kept', 1);
+INSERT INTO contract_circuits (id, route, provider, model, suite, suite_digest, reason)
+SELECT u(n), 'r' || n, 'beta', 'm', 's', 'd', 'why' FROM generate_series(1, 2) n;
 CREATE FUNCTION try_job(owner int, id int, key text) RETURNS void LANGUAGE sql AS $$
 INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery, state, deadline_at)
 VALUES (u(owner), u(id), key, 'client', sha256('x'), 1, '/', 'r', 'sync', 'queued', now() + interval '1 d') $$;
@@ -174,6 +178,26 @@ const REFUSED_OF_LOOKUPS: [(&str, &str); 9] = [
     ("attempts_reference_is_short", "UPDATE attempts SET reference = repeat('x', 513)"),
 ];
 
+#[rustfmt::skip]
+const REFUSED_OF_EVIDENCE: [(&str, &str); 16] = [
+    ("permits_ended_cause_is_known", "UPDATE permits SET revoked_at = now(), revoked_by = 'x', revoke_reason = 'x', ended_cause = 'x'"),
+    ("permits_cause_means_ended", "UPDATE permits SET ended_cause = 'drift'"),
+    ("permits_renew_a_permit", "UPDATE permits SET renews = u(99)"),
+    ("permits_renew_another", "UPDATE permits SET renews = id"),
+    ("rechecks_pkey", "INSERT INTO rechecks SELECT * FROM rechecks"),
+    ("rechecks_have_a_permit", "UPDATE rechecks SET permit_id = u(99)"),
+    ("rechecks_tries_count_from_one", "UPDATE rechecks SET tries = 0"),
+    ("rechecks_are_claimed_by_an_instance", "UPDATE rechecks SET claimed_by = u(99), claimed_at = now()"),
+    ("rechecks_have_a_run", "UPDATE rechecks SET run_id = u(99)"),
+    ("rechecks_claim_is_whole", "UPDATE rechecks SET claimed_by = u(1)"),
+    ("drift_counts_pkey", "INSERT INTO drift_counts SELECT * FROM drift_counts"),
+    ("drift_counts_have_a_verdict", "UPDATE drift_counts SET verdict = ''"),
+    ("drift_counts_count_up", "UPDATE drift_counts SET answers = 0"),
+    ("contract_circuits_pkey", "UPDATE contract_circuits SET route = 'r1'"),
+    ("contract_circuits_one_per_id", "UPDATE contract_circuits SET id = u(1)"),
+    ("contract_circuits_say_why", "UPDATE contract_circuits SET reason = ''"),
+];
+
 /// Their first column is a primary key already: they are only the other end of a foreign key.
 const REFERRED_TO: [&str; 2] = ["contract_runs_evidence", "permits_target"];
 
@@ -182,7 +206,8 @@ async fn every_named_constraint_refuses_what_it_must() {
     let ground = Ground::new().await;
     ground.sql(ROWS).await;
     let mut proved: BTreeSet<String> = REFERRED_TO.iter().map(|name| (*name).to_owned()).collect();
-    for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(REFUSED_OF_LOOKUPS) {
+    let more = REFUSED_OF_LOOKUPS.into_iter().chain(REFUSED_OF_EVIDENCE);
+    for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(more) {
         let mut tx = ground.pool.begin().await.expect("a transaction");
         let error = match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await {
             Ok(_) => panic!("{constraint} let this pass: {sql}"),

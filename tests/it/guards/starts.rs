@@ -3,7 +3,7 @@
 
 use interlock::domain::attempt::AttemptState;
 use interlock::domain::ids::{InstanceId, PermitId, RunId};
-use interlock::domain::permit::PermitFlaw;
+use interlock::domain::permit::{Change, PermitFlaw};
 use interlock::domain::route::Candidate;
 use interlock::store::StoreError;
 use interlock::store::attempts::Completed;
@@ -155,17 +155,17 @@ async fn a_permit_covers_nothing_that_has_changed_since() {
     let (route, target, now) = (&*ground.route, &ground.route.targets[1], permit.facts().granted_at);
     let flaw = |target: &_, digest: &str, now| Candidate::fallback(route, target, Some(digest), &permit, now).err();
     assert_eq!(flaw(target, DIGEST, now), None);
-    assert!(matches!(flaw(target, "another", now), Some(PermitFlaw::SuiteChanged { .. })));
+    assert!(matches!(flaw(target, "another", now), Some(PermitFlaw::Changed { change: Change::Suite { .. }, .. })));
     assert!(matches!(flaw(target, DIGEST, permit.facts().expires_at), Some(PermitFlaw::Expired { .. })));
     let mut changed = target.clone();
     changed.target.model = "m2".to_owned();
     assert!(matches!(flaw(&changed, DIGEST, now), Some(PermitFlaw::OtherTarget { .. })));
     let mut changed = target.clone();
     changed.adapter_version = "openai/999".to_owned();
-    assert!(matches!(flaw(&changed, DIGEST, now), Some(PermitFlaw::AdapterChanged { .. })));
+    assert!(matches!(flaw(&changed, DIGEST, now), Some(PermitFlaw::Changed { change: Change::Adapter { .. }, .. })));
     let mut changed = target.clone();
     changed.settings_digest = "another".to_owned();
-    assert!(matches!(flaw(&changed, DIGEST, now), Some(PermitFlaw::SettingsChanged { .. })));
+    assert!(matches!(flaw(&changed, DIGEST, now), Some(PermitFlaw::Changed { change: Change::Settings { .. }, .. })));
 }
 
 /// R7: who may complete the job has changed since this attempt read it.
