@@ -6,9 +6,11 @@
 //! Modules, lowest first: [`json`] (exact JSON: digits kept, duplicate names refused), [`canonical`] (request, reply,
 //! usage, stop reason), [`failure`] (the proof table), [`adapter`] (the trait: pure translation), [`compatible`] (the
 //! providers as data rows), [`refusal`] with [`retry_after`] (from a complete refusal to its proof), [`sse`] and
-//! `stream` (event streams, and what the decoders of all protocols share), [`openai`], [`responses`] and [`anthropic`]
-//! (one folder a wire format: `request`, `reply`, `stream`, `failure`), [`lookup`] (asking what became of a lost
-//! answer), [`transport`] (the only user of the HTTP client), [`tokens`] (local counters).
+//! [`ndjson`] with `stream` (streams, and what the decoders of all protocols share), `draft` and `leftover` (what all
+//! formats that are translated share: an answer as it is put together, and what of a request has no place), [`openai`],
+//! [`responses`], [`anthropic`], [`gemini`], [`ollama`] and [`cohere`] (one folder a wire format: `request`, `reply`,
+//! `stream`, `failure`), [`lookup`] (asking what became of a lost answer), [`transport`] (the only user of the HTTP
+//! client), [`tokens`] (local counters).
 //!
 //! # How to add a provider
 //!
@@ -27,15 +29,22 @@
 
 pub mod adapter;
 pub mod anthropic;
+mod auth;
 mod call_id;
 pub mod canonical;
+pub mod cohere;
 pub mod compatible;
+mod draft;
 mod error_shapes;
 pub mod failure;
 #[cfg(test)]
 mod fixtures;
+pub mod gemini;
 pub mod json;
+mod leftover;
 pub mod lookup;
+pub mod ndjson;
+pub mod ollama;
 pub mod openai;
 pub mod refusal;
 pub mod responses;

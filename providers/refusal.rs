@@ -41,7 +41,8 @@ impl ErrorBody {
         ErrorBody {
             message: text("message").unwrap_or_default(),
             code: text("code"),
-            kind: text("type").or_else(|| text("status")),
+            // Google's `status` is a word; Azure writes the number there.
+            kind: text("type").or_else(|| error.get("status")?.as_str().map(str::to_owned)),
             param: text("param"),
             generated: error.get_some("failed_generation").is_some(),
         }

@@ -11,6 +11,7 @@ pub const CONTEXT_CODES: &[&str] = &[
     "context_window_exceeded",
     "exceed_context_size_error",
     "model_context_window_exceeded",
+    "TOO_MANY_TOKENS", // Cohere
 ];
 
 /// 429 for a quota that money or a month refills, not seconds.
@@ -48,14 +49,18 @@ pub const SETUP_CODES: &[&str] = &[
     "model_not_available",
     "not_found_error",
     "DeploymentNotFound",
+    "API_KEY_INVALID",     // Gemini
+    "FAILED_PRECONDITION", // Gemini: the account's country or plan (ai.google.dev/gemini-api/docs/troubleshooting)
 ];
 
 const CONTEXT_WORDS: &[&str] = &[
-    "maximum context length",        // OpenAI, vLLM, DeepSeek, OpenRouter
-    "max context length",            // Ollama: "prompt too long; exceeded max context length by …"
-    "prompt is too long",            // Anthropic
-    "prompt too long",               // Ollama, field case B064
-    "exceeds the available context", // llama-server
+    "maximum context length",                       // OpenAI, vLLM, DeepSeek, OpenRouter
+    "max context length",                           // Ollama: "prompt too long; exceeded max context length by …"
+    "prompt is too long",                           // Anthropic
+    "prompt too long",                              // Ollama, field case B064
+    "exceeds the available context",                // llama-server
+    "exceeded model token limit",                   // Moonshot, MoonshotAI/kimi-cli issue 2011
+    "exceeds the maximum number of tokens allowed", // Vertex, recorded 2026-08
 ];
 
 const RATE_WORDS: &[&str] =

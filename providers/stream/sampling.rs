@@ -123,7 +123,7 @@ pub(crate) fn decode_every_way(name: &str, request: &Request, head: &Head, body:
     }
     if let Ok(text) = std::str::from_utf8(body)
         && !text.contains('\r')
-        && body.first() != Some(&b'{')
+        && !is_one_document(text)
     {
         for ends in ["\r\n", "\r"] {
             let other = text.replace('\n', ends);
@@ -134,9 +134,14 @@ pub(crate) fn decode_every_way(name: &str, request: &Request, head: &Head, body:
     whole
 }
 
-/// The events of a stream whose lines end with LF, each with its empty line.
+fn is_one_document(text: &str) -> bool {
+    text.starts_with('{') && !text.contains("}\n{")
+}
+
+/// The events of a stream whose lines end with LF, each with its empty line; or the documents, a line each.
 pub(crate) fn frames(body: &str) -> Vec<&str> {
-    body.split_inclusive("\n\n").collect()
+    let end = if body.starts_with('{') { "\n" } else { "\n\n" };
+    body.split_inclusive(end).collect()
 }
 
 /// Cuts the stream behind every event: what is no answer is unknown, and once it is an answer it stays the same one.

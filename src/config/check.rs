@@ -109,8 +109,9 @@ impl Checker {
                 false
             }
         };
+        let (lookup, api_version) = (self.lookup(name, raw), self.api_version(name, raw));
         let overrides =
-            Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens, lookup: self.lookup(name, raw) };
+            Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens, lookup, api_version };
         let adapter = compatible::adapter_with(&raw.adapter, overrides);
         if adapter.is_none() {
             let known = compatible::names().join(", ");

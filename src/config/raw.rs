@@ -70,6 +70,9 @@ pub struct Provider {
     pub error_500: Option<String>,
     /// The output limit sent where the protocol demands one and the client gave none. Default: the adapter's row.
     pub default_max_tokens: Option<u64>,
+    /// The version of the provider's API, for adapters whose requests carry one (`azure-openai`, `azure-models`).
+    /// Default: the adapter's row.
+    pub api_version: Option<String>,
     /// How this provider is asked what became of a request whose answer was lost. Default: it is not asked.
     ///
     /// `stored` (adapter `openai`): completions are stored at the provider (`store: true`) with the attempt's id in

@@ -187,6 +187,20 @@ fn a_provider_names_a_known_adapter_and_an_address() {
 }
 
 #[test]
+fn a_version_of_an_api_belongs_to_an_adapter_that_sends_one() {
+    let alpha = "adapter = \"openai\"";
+    let version = "\napi_version = \"2025-04-01-preview\"";
+    refused(alpha, &format!("{alpha}{version}"), &["providers.alpha.api_version", "`openai`", "leave it out"]);
+    let azure = "adapter = \"azure-openai\"";
+    for wrong in ["", "2024&x=1", "2024 10 21"] {
+        let setting = format!("{azure}\napi_version = \"{wrong}\"");
+        refused(alpha, &setting, &["providers.alpha.api_version", "2024-10-21"]);
+    }
+    let sound = SOUND.replace(alpha, &format!("{azure}{version}"));
+    workplace(&sound).run(&["config", "check"]).expect(0);
+}
+
+#[test]
 fn durations_carry_a_unit_and_stay_within_reason() {
     let cure = "500ms, 30s, 10m, 24h, 7d";
     for (text, why) in [

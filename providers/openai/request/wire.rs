@@ -3,9 +3,11 @@
 
 use bytes::Bytes;
 
+use crate::adapter::Unsupported;
 use crate::canonical::{Message, Request};
 use crate::compatible::{MaxTokensName, Row};
 use crate::json::{Json, Object};
+use crate::leftover::asks_nothing;
 use crate::openai::arguments;
 
 /// The body. Of `stream` and `stream_options`, which are delivery, a whole answer needs neither; a stream is asked for
@@ -23,6 +25,25 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
         }
     }
     Json::Object(body).to_bytes()
+}
+
+/// Refuses the first parameter that the provider refuses or ignores, unless its value asks for nothing.
+pub(crate) fn refuse(row: &Row, request: &Request) -> Result<(), Unsupported> {
+    let asked = |name: &&&str| request.body.get(name).is_some_and(|value| !asks_nothing(name, value));
+    match row.refused.iter().find(asked) {
+        None => Ok(()),
+        Some(name) => Err(Unsupported::new(*name, format!("{} has no such parameter: leave it out", row.name))),
+    }
+}
+
+/// A deployment's name as a part of the path.
+pub(crate) fn in_path(deployment: &str) -> Result<&str, Unsupported> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if deployment.is_empty() || deployment.starts_with('.') || !deployment.bytes().all(plain) {
+        let why = "the target's model is no deployment's name: letters, digits, `-`, `_` and `.`";
+        return Err(Unsupported::new("model", why));
+    }
+    Ok(deployment)
 }
 
 /// The body for an endpoint that counts the prompt's tokens.
@@ -66,7 +87,7 @@ fn is_blank(arguments: &str) -> bool {
 
 fn must_change(row: &Row, request: &Request) -> bool {
     let messages = request.body.get("messages").and_then(Json::as_array).unwrap_or_default();
-    if messages.iter().any(|message| message.get("thinking_blocks").is_some()) {
+    if messages.iter().any(|message| message.get("thinking_blocks").is_some() || has_foreign_signatures(row, message)) {
         return true;
     }
     request.messages.iter().any(|message| match message {
@@ -90,6 +111,37 @@ fn messages(row: &Row, value: &Json) -> Json {
         if message.remove("thinking_blocks").is_some() {
             message.remove("reasoning_content");
         }
+        if !row.google_signatures {
+            drop_signatures(message);
+        }
     }
     value
+}
+
+/// Google's signatures, as its answers hold them: on the message and on each call.
+fn has_foreign_signatures(row: &Row, message: &Json) -> bool {
+    if row.google_signatures {
+        return false;
+    }
+    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
+    std::iter::once(message).chain(calls).any(|holder| is_googles(holder.get("extra_content")))
+}
+
+fn is_googles(content: Option<&Json>) -> bool {
+    content.is_some_and(|content| content.get("google").is_some())
+}
+
+/// Only Google can read them, and others refuse the member. Its own chat dialect is spoken by a row of its own.
+fn drop_signatures(message: &mut Object) {
+    if is_googles(message.get("extra_content")) {
+        message.remove("extra_content");
+    }
+    let Some(Json::Array(calls)) = message.get_mut("tool_calls") else { return };
+    for call in calls {
+        if let Json::Object(call) = call
+            && is_googles(call.get("extra_content"))
+        {
+            call.remove("extra_content");
+        }
+    }
 }

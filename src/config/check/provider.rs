@@ -29,6 +29,18 @@ impl Checker {
         way
     }
 
+    /// The version of its API, where the adapter's requests carry one. It goes into an address as it is.
+    pub(super) fn api_version(&mut self, name: &str, raw: &raw::Provider) -> Option<String> {
+        let version = raw.api_version.as_deref()?;
+        let setting = format!("providers.{name}.api_version");
+        if compatible::row_named(&raw.adapter)?.api_version.is_none() {
+            self.problem(setting, format!("the adapter `{}` sends none: leave it out", raw.adapter));
+        } else if version.is_empty() || !version.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
+            self.problem(setting, "must be a version like 2024-10-21 or 2025-04-01-preview");
+        }
+        Some(version.to_owned())
+    }
+
     /// How long an absent record must be absent; `None`: what is safe with these timeouts.
     pub(super) fn lookup_grace(&mut self, name: &str, raw: &raw::Provider, endpoint: &Endpoint) -> Option<Duration> {
         let setting = format!("providers.{name}.lookup_grace");
@@ -54,9 +66,13 @@ pub(super) fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> Strin
     part(&endpoint.base_url);
     part(raw.error_500.as_deref().unwrap_or_default());
     part(&raw.default_max_tokens.map(|n| n.to_string()).unwrap_or_default());
-    // Only where it is set: permits earned before there was this setting stay.
+    // Only where they are set: permits earned before there were these settings stay.
     if let Some(lookup) = &raw.lookup {
         part(lookup);
+    }
+    if let Some(version) = &raw.api_version {
+        part("api_version");
+        part(version);
     }
     hex(&hash.finalize())
 }

@@ -106,7 +106,7 @@ pub(super) fn refuse_unknown_members(request: &Request) -> Result<(), Unsupporte
         refuse_others(&at, message, &["role", "content", "tool_calls", "tool_call_id", "refusal", "name"], |name| {
             // By-products of an answer, as clients send them back: no input to any model but the one that wrote them.
             matches!(name, "annotations" | "reasoning_content" | "reasoning" | "reasoning_details")
-                || matches!(name, "thinking_blocks" | "other_blocks")
+                || matches!(name, "thinking_blocks" | "other_blocks" | "extra_content" | "citations")
         })?;
         let is_user = message.get("role").and_then(Json::as_str) == Some("user");
         if !is_user && message.get_some("name").is_some() {
