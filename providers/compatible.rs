@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
 pub use crate::auth::Auth;
+use crate::bedrock::Bedrock;
 use crate::canonical::Finish;
 use crate::cohere::Cohere;
 use crate::gemini::Gemini;
@@ -35,6 +36,8 @@ pub enum Protocol {
     OllamaChat,
     /// `POST /v2/chat`, Cohere's shapes.
     CohereChat,
+    /// `POST /model/M/converse`, Bedrock's shapes.
+    Converse,
 }
 
 /// What a 500 in the provider's own error shape proves.
@@ -94,6 +97,8 @@ pub struct Row {
     /// Where it wants its key.
     pub auth: Auth,
     pub path: ChatPath,
+    /// The service's name in AWS signatures, where requests may be signed instead of carrying a key.
+    pub signing: Option<&'static str>,
     /// The version of its API, sent as the query `api-version`, where it demands one.
     pub api_version: Option<Cow<'static, str>>,
     /// Parameters that it refuses or ignores: they are refused here, by name, before anything is sent.
@@ -133,6 +138,7 @@ const OPENAI: Row = Row {
     protocol: Protocol::OpenAiChat,
     auth: Auth::Bearer,
     path: ChatPath::Plain,
+    signing: None,
     api_version: None,
     refused: &[],
     google_signatures: false,
@@ -276,6 +282,17 @@ const ROWS: &[Row] = &[
         source: "docs.cohere.com/reference/chat; facts 2.1, 2.2; recorded exchanges, 2026-11",
         ..LIKE_OPENAI
     },
+    Row {
+        name: "bedrock",
+        protocol: Protocol::Converse,
+        signing: Some("bedrock"),
+        // ModelErrorException: "an error while processing the model".
+        ended_statuses: &[424],
+        error_shapes: &[],
+        count_path: Some("count-tokens"),
+        source: "botocore 1.44.8, bedrock-runtime 2023-09-30; facts 2.1-2.3; recorded exchanges, 2026-11",
+        ..LIKE_OPENAI
+    },
 ];
 
 /// What the operator's settings change of a row.
@@ -316,6 +333,7 @@ pub fn adapter_with(name: &str, overrides: Overrides) -> Option<Arc<dyn Adapter>
         Protocol::GenerateContent => Arc::new(Gemini::new(row)),
         Protocol::OllamaChat => Arc::new(Ollama::new(row)),
         Protocol::CohereChat => Arc::new(Cohere::new(row)),
+        Protocol::Converse => Arc::new(Bedrock::new(row)),
     })
 }
 

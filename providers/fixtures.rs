@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, CallContext, Head, Secret, UpstreamRequest};
 use crate::canonical::Request;
 use crate::compatible::adapter_named;
+use crate::eventstream::tests::frame;
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
 use crate::openai::request::parse;
@@ -25,6 +27,7 @@ pub(crate) const PROVIDERS: &[(&str, &str)] = &[
     ("ollama", "qwen3:8b"),
     ("azure-openai", "gpt-4.1-eu"),
     ("cohere", "command-a-03-2025"),
+    ("bedrock", "eu.amazon.nova-lite-v1:0"),
 ];
 
 /// Whether the request says which model is meant, in its body or in its path.
@@ -84,11 +87,29 @@ pub(crate) fn head(response: &Value) -> Head {
     Head { status, headers }
 }
 
-/// A body that is a string in the file is sent as that text, anything else as JSON.
+/// A body that is a string in the file is sent as that text, a list of `event` and `data` as Amazon's frames, anything
+/// else as JSON.
 pub(crate) fn body(response: &Value) -> Vec<u8> {
     match &response["body"] {
         Value::String(text) => text.clone().into_bytes(),
+        Value::Array(events) if is_of_frames(response) => {
+            let frame = |event: &Value| frame(event["event"].as_str().unwrap_or_default(), &event["data"].to_string());
+            events.iter().flat_map(frame).collect()
+        }
         other => serde_json::to_vec(other).unwrap(),
+    }
+}
+
+fn is_of_frames(response: &Value) -> bool {
+    response["headers"]["content-type"] == "application/vnd.amazon.eventstream"
+}
+
+/// The body of a recorded stream; frames are recorded in base64.
+fn streamed(response: &Value) -> Option<Vec<u8>> {
+    match (&response["body"], &response["body"]["base64"]) {
+        (Value::String(text), _) => Some(text.clone().into_bytes()),
+        (_, Value::String(text)) => Some(base64::engine::general_purpose::STANDARD.decode(text).unwrap()),
+        _ => None,
     }
 }
 
@@ -98,7 +119,15 @@ fn is_of(adapter: &str, exchange: &Value) -> bool {
     match adapter {
         "openai-responses" => endpoint.ends_with("/responses"),
         _ => {
-            let endpoints = ["/chat/completions", "/messages", ":generateContent", ":streamGenerateContent", "/v2/chat"];
+            let endpoints = [
+                "/chat/completions",
+                "/messages",
+                ":generateContent",
+                ":streamGenerateContent",
+                "/v2/chat",
+                "/converse",
+                "/converse-stream",
+            ];
             endpoints.iter().any(|known| endpoint.ends_with(known))
         }
     }
@@ -166,7 +195,9 @@ fn every_fixture_comes_out_as_written() {
             if let Some(reply) = found.get("reply") {
                 assert_round_trip(&Json::from(reply));
             }
-            if fixture.get("upstream").or(fixture.get("refused")).is_none() && std::env::var_os("INTERLOCK_WRITE_FIXTURES").is_some() {
+            if fixture.get("upstream").or(fixture.get("refused")).is_none()
+                && std::env::var_os("INTERLOCK_WRITE_FIXTURES").is_some()
+            {
                 write(provider, &case, &fixture, &found);
                 continue;
             }
@@ -222,6 +253,7 @@ fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
         ("gemini", "gemini"),
         ("vertex", "vertex"),
         ("cohere", "cohere"),
+        ("bedrock", "bedrock"),
     ] {
         let Some(exchanges) = cassettes(cassette) else { continue };
         let name = adapter;
@@ -230,7 +262,7 @@ fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
         let mut read = 0;
         for exchange in exchanges {
             let (response, source) = (&exchange["response"], &exchange["source"]);
-            let streamed = response["body"].is_string();
+            let streamed = streamed(response).is_some();
             let failed = response["status"].as_u64() >= Some(400);
             // xAI's errors have a shape of their own, which only its row knows.
             if failed && cassette == "xai" && name != "xai" {
@@ -281,18 +313,19 @@ fn every_recorded_stream_is_one_whole_answer_and_none_when_it_is_cut() {
         ("gemini", "gemini", 13),
         ("vertex", "vertex", 7),
         ("cohere", "cohere", 7),
+        ("bedrock", "bedrock", 8),
     ] {
         let Some(exchanges) = cassettes(cassette) else { continue };
         let mut read = 0;
         for exchange in exchanges {
             let response = &exchange["response"];
-            let Some(body) = response["body"].as_str() else { continue };
+            let Some(body) = streamed(response) else { continue };
             if !is_of(adapter, &exchange) {
                 continue;
             }
             println!("{}", exchange["source"]);
             let head = head(response);
-            let outcome = decode_every_way(adapter, &any, &head, body.as_bytes());
+            let outcome = decode_every_way(adapter, &any, &head, &body);
             if exchange["source"].as_str().unwrap().contains("stream_error") {
                 assert_eq!(outcome.failure().reason, "error_in_answer");
                 continue;
@@ -301,7 +334,10 @@ fn every_recorded_stream_is_one_whole_answer_and_none_when_it_is_cut() {
             assert!(reply.usage.is_some() && !reply.usage_unreadable);
             assert_the_client_saw_the_answer(&outcome);
             assert_round_trip(&whole);
-            let lines = body.replace("\r\n", "\n");
+            let lines = match String::from_utf8(body) {
+                Ok(text) => text.replace("\r\n", "\n").into_bytes(),
+                Err(binary) => binary.into_bytes(),
+            };
             assert!(assert_cuts_prove_nothing(adapter, &any, &head, &lines) > 0);
             read += 1;
         }

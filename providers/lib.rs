@@ -6,9 +6,9 @@
 //! Modules, lowest first: [`json`] (exact JSON: digits kept, duplicate names refused), [`canonical`] (request, reply,
 //! usage, stop reason), [`failure`] (the proof table), [`adapter`] (the trait: pure translation), [`compatible`] (the
 //! providers as data rows), [`refusal`] with [`retry_after`] (from a complete refusal to its proof), [`sse`] and
-//! [`ndjson`] with `stream` (streams, and what the decoders of all protocols share), `draft` and `leftover` (what all
+//! [`ndjson`] and `eventstream` with `stream` (streams, and what the decoders of all protocols share), `draft` and `leftover` (what all
 //! formats that are translated share: an answer as it is put together, and what of a request has no place), [`openai`],
-//! [`responses`], [`anthropic`], [`gemini`], [`ollama`] and [`cohere`] (one folder a wire format: `request`, `reply`,
+//! [`responses`], [`anthropic`], [`gemini`], [`ollama`], [`cohere`] and [`bedrock`] (one folder a wire format: `request`, `reply`,
 //! `stream`, `failure`), [`lookup`] (asking what became of a lost answer), [`transport`] (the only user of the HTTP
 //! client), [`tokens`] (local counters).
 //!
@@ -30,12 +30,14 @@
 pub mod adapter;
 pub mod anthropic;
 mod auth;
+pub mod bedrock;
 mod call_id;
 pub mod canonical;
 pub mod cohere;
 pub mod compatible;
 mod draft;
 mod error_shapes;
+mod eventstream;
 pub mod failure;
 #[cfg(test)]
 mod fixtures;

@@ -13,6 +13,8 @@ pub mod request;
 mod stored;
 pub mod stream;
 
+pub(crate) use stored::METADATA_KEY;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;

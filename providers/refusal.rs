@@ -167,7 +167,7 @@ fn refused(status: u16, error: &ErrorBody) -> (Proof, &'static str) {
     if error.is_called(wording::POLICY_CODES) {
         return rejected(Rejection::ContentPolicy, "content_policy");
     }
-    if status == 403 || error.is_called(wording::SETUP_CODES) || wording::means_bad_key(&error.message) {
+    if status == 403 || error.is_called(wording::SETUP_CODES) || wording::means_setup(&error.message) {
         return rejected(Rejection::Setup, "unauthorized");
     }
     if error.is_called(wording::CONTEXT_CODES) || wording::means_context(&error.message) {

@@ -13,6 +13,7 @@ use http::header::CONTENT_TYPE;
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
 use crate::canonical::Answer;
 use crate::error_shapes::error_within_success;
+use crate::eventstream::FrameReader;
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
 use crate::ndjson::DocumentReader;
@@ -54,6 +55,8 @@ enum Reader {
     Sse(EventReader),
     /// One JSON document after another: each is an event without a name.
     Documents(DocumentReader),
+    /// Amazon's binary frames.
+    Frames(FrameReader),
 }
 
 impl Reader {
@@ -65,6 +68,7 @@ impl Reader {
                 let read = reader.feed(bytes).map_err(|error| error.to_string());
                 read.map(|documents| documents.into_iter().map(event).collect())
             }
+            Reader::Frames(reader) => reader.feed(bytes),
         }
     }
 
@@ -72,6 +76,7 @@ impl Reader {
         match self {
             Reader::Sse(reader) => reader.pending(),
             Reader::Documents(reader) => reader.pending(),
+            Reader::Frames(reader) => reader.pending(),
         }
     }
 }
@@ -111,6 +116,15 @@ pub(crate) fn document_decoder<P: Protocol + 'static>(
     protocol: P,
 ) -> Result<Box<dyn StreamDecoder>, Failure> {
     open(head, protocol, Reader::Documents(DocumentReader::default()), None)
+}
+
+/// The decoder for a body of Amazon's frames. No frame begins with a brace: it would be 2 GB long.
+pub(crate) fn frame_decoder<P: Protocol + 'static>(
+    head: &Head,
+    protocol: P,
+    read_whole: ReadWhole,
+) -> Result<Box<dyn StreamDecoder>, Failure> {
+    open(head, protocol, Reader::Frames(FrameReader::default()), Some(read_whole))
 }
 
 fn open<P: Protocol + 'static>(

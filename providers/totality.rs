@@ -161,6 +161,18 @@ fn spoil_stream(dice: &mut Dice, body: &str) -> Vec<u8> {
     bytes
 }
 
+/// Amazon's frames, whose checksums are right again, unless a byte of them is changed afterwards.
+fn spoil_frames(dice: &mut Dice, mut events: Value, response: &Value) -> Vec<u8> {
+    dice.spoil(&mut events);
+    let events = events.as_array().cloned().unwrap_or_default();
+    let mut bytes = body(&json!({"headers": response["headers"], "body": events}));
+    if dice.roll(4) == 0 && !bytes.is_empty() {
+        let at = dice.roll(bytes.len());
+        bytes[at] ^= 1;
+    }
+    bytes
+}
+
 #[test]
 fn every_spoiled_stream_is_an_answer_or_fails_the_same_way_however_its_bytes_come() {
     let request = crate::stream::sampling::request("");
@@ -171,7 +183,10 @@ fn every_spoiled_stream_is_an_answer_or_fails_the_same_way_however_its_bytes_com
         for (seed, fixture) in (0..1_500).zip(streams.iter().cycle()) {
             let mut dice = Dice(seed);
             let head = head(&fixture["response"]);
-            let body = spoil_stream(&mut dice, fixture["response"]["body"].as_str().unwrap());
+            let body = match &fixture["response"]["body"] {
+                Value::String(text) => spoil_stream(&mut dice, text),
+                events => spoil_frames(&mut dice, events.clone(), &fixture["response"]),
+            };
             let adapter = adapter_named(provider).unwrap();
             let decode = |size: usize| decode(adapter.as_ref(), &request, &head, body.chunks(size));
             let outcome = decode(body.len().max(1));

@@ -17,8 +17,14 @@ pub const CONTEXT_CODES: &[&str] = &[
 /// 429 for a quota that money or a month refills, not seconds.
 pub const QUOTA_CODES: &[&str] = &["insufficient_quota", "billing_hard_limit_reached", "quota_exceeded"];
 
-pub const RATE_CODES: &[&str] =
-    &["rate_limit_exceeded", "rate_limit_error", "RateLimitReached", "ThrottlingException", "too_many_requests"];
+pub const RATE_CODES: &[&str] = &[
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "RateLimitReached",
+    "ThrottlingException",
+    "too_many_requests",
+    "ServiceQuotaExceededException",
+];
 
 pub const BILLING_CODES: &[&str] = &[
     "insufficient_quota",
@@ -61,6 +67,7 @@ const CONTEXT_WORDS: &[&str] = &[
     "exceeds the available context",                // llama-server
     "exceeded model token limit",                   // Moonshot, MoonshotAI/kimi-cli issue 2011
     "exceeds the maximum number of tokens allowed", // Vertex, recorded 2026-08
+    "input is too long for requested model",        // Bedrock, aws-samples/bedrock-chat issue 95
 ];
 
 const RATE_WORDS: &[&str] =
@@ -78,7 +85,13 @@ const BILLING_WORDS: &[&str] = &[
     "check your plan and billing",
 ];
 
-const BAD_KEY_WORDS: &[&str] = &["incorrect api key", "invalid api key", "api key not valid", "invalid x-api-key"];
+const SETUP_WORDS: &[&str] = &[
+    "incorrect api key",
+    "invalid api key",
+    "api key not valid",
+    "invalid x-api-key",
+    "model identifier is invalid", // Bedrock, recorded
+];
 
 fn says(message: &str, words: &[&str]) -> bool {
     let lower = message.to_ascii_lowercase();
@@ -101,8 +114,8 @@ pub fn means_billing(message: &str) -> bool {
     says(message, BILLING_WORDS)
 }
 
-pub fn means_bad_key(message: &str) -> bool {
-    says(message, BAD_KEY_WORDS)
+pub fn means_setup(message: &str) -> bool {
+    says(message, SETUP_WORDS)
 }
 
 /// Masks words that look like an API key: providers echo the key that they refuse. The caller who has the key masks it

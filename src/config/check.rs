@@ -130,10 +130,12 @@ impl Checker {
             base_url: raw.base_url.trim_end_matches('/').to_owned(),
             connect_timeout,
             pool_idle_timeout: POOL_IDLE_TIMEOUT,
+            signing: self.signing(name, raw),
         };
         if let Err(e) = Transport::new(&endpoint) {
             self.problem(setting("base_url"), e.to_string());
         }
+        self.base_of_project(name, raw);
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
         let lookup_grace = self.lookup_grace(name, raw, &endpoint);
         let settings_digest = provider::settings_digest(raw, &endpoint);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use providers::compatible;
 use providers::lookup::Way;
 use providers::transport::Endpoint;
+use providers::transport::Signing;
 use sha2::{Digest, Sha256};
 
 use crate::domain::hex::hex;
@@ -41,6 +42,47 @@ impl Checker {
         Some(version.to_owned())
     }
 
+    /// Who signs the requests, where access keys are set. Half of them is an error, and so is a key beside them.
+    pub(super) fn signing(&mut self, name: &str, raw: &raw::Provider) -> Option<Signing> {
+        let setting = |field: &str| format!("providers.{name}.{field}");
+        let keys = [
+            ("region", &raw.region),
+            ("access_key_id", &raw.access_key_id),
+            ("secret_access_key", &raw.secret_access_key),
+            ("session_token", &raw.session_token),
+        ];
+        let (first, _) = keys.iter().find(|(_, value)| value.is_some())?;
+        let Some(service) = compatible::row_named(&raw.adapter)?.signing else {
+            self.problem(setting(first), format!("the adapter `{}` signs nothing: leave it out", raw.adapter));
+            return None;
+        };
+        if raw.api_key.is_some() {
+            self.problem(setting("api_key"), format!("stands beside `{first}`: requests carry a key or are signed"));
+        }
+        for (field, value) in &keys[..3] {
+            if value.is_none() {
+                self.problem(setting(field), format!("is missing: `{first}` is set, and signing needs them together"));
+            }
+        }
+        let region = raw.region.clone().unwrap_or_default();
+        if raw.region.is_some() && !is_region(&region) {
+            self.problem(setting("region"), "must be a region like eu-central-1");
+        }
+        let mut secret = |field: &str, value: &Option<String>| self.secret(&setting(field), value.as_deref());
+        let session_token = secret("session_token", &raw.session_token);
+        let access_key_id = secret("access_key_id", &raw.access_key_id);
+        let secret_access_key = secret("secret_access_key", &raw.secret_access_key)?;
+        Some(Signing { service, region, access_key_id: access_key_id?, secret_access_key, session_token })
+    }
+
+    /// Google Cloud's addresses name the project and the place.
+    pub(super) fn base_of_project(&mut self, name: &str, raw: &raw::Provider) {
+        if raw.adapter == "vertex" && !raw.base_url.trim_end_matches('/').ends_with("/publishers/google") {
+            let cure = "must end with /v1/projects/PROJECT/locations/REGION/publishers/google";
+            self.problem(format!("providers.{name}.base_url"), cure);
+        }
+    }
+
     /// How long an absent record must be absent; `None`: what is safe with these timeouts.
     pub(super) fn lookup_grace(&mut self, name: &str, raw: &raw::Provider, endpoint: &Endpoint) -> Option<Duration> {
         let setting = format!("providers.{name}.lookup_grace");
@@ -53,6 +95,10 @@ impl Checker {
         }
         Some(grace)
     }
+}
+
+fn is_region(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Everything about a provider that could change its answers; not its key, so that rotating one ends no permit.
@@ -73,6 +119,10 @@ pub(super) fn settings_digest(raw: &raw::Provider, endpoint: &Endpoint) -> Strin
     if let Some(version) = &raw.api_version {
         part("api_version");
         part(version);
+    }
+    if let Some(region) = &raw.region {
+        part("region");
+        part(region);
     }
     hex(&hash.finalize())
 }
