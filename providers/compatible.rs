@@ -89,6 +89,16 @@ pub enum ChatPath {
     Deployment,
 }
 
+/// How closely the request must keep to the provider's own schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// As sent: what it does not know it ignores or refuses itself.
+    Open,
+    /// Mistral's: a message with any other member is a 422, `seed` is `random_seed`, and ids of calls are nine letters
+    /// and digits.
+    Mistral,
+}
+
 /// One provider.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -103,6 +113,7 @@ pub struct Row {
     pub api_version: Option<Cow<'static, str>>,
     /// Parameters that it refuses or ignores: they are refused here, by name, before anything is sent.
     pub refused: &'static [&'static str],
+    pub schema: Schema,
     /// Whether it reads the signatures that Google's answers hold (`extra_content`). They go to nobody else.
     pub google_signatures: bool,
     /// Where the provider documents that a client may put its own id of the request.
@@ -141,6 +152,7 @@ const OPENAI: Row = Row {
     signing: None,
     api_version: None,
     refused: &[],
+    schema: Schema::Open,
     google_signatures: false,
     request_id_header: Some("x-client-request-id"),
     max_tokens_name: MaxTokensName::AsSent,
@@ -194,7 +206,21 @@ const ROWS: &[Row] = &[
         max_tokens_name: MaxTokensName::MaxTokens,
         // Not in its schema; its recorded streams bring usage with the last chunk, unasked.
         stream_options: false,
-        source: "facts 2.1, 2.2; Mistral's OpenAPI, 2026-11",
+        schema: Schema::Mistral,
+        refused: &[
+            "audio",
+            "logit_bias",
+            "logprobs",
+            "modalities",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "top_logprobs",
+            "user",
+            "verbosity",
+            "web_search_options",
+        ],
+        source: "facts 2.1, 2.2: ids of nine; Mistral's OpenAPI (additionalProperties: false), 2026-11",
         ..LIKE_OPENAI
     },
     Row {

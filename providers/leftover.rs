@@ -36,14 +36,57 @@ const BY_PRODUCTS: &[&str] = &[
     "other_blocks",
     "extra_content",
     "citations",
+    "reasoning_items",
+    "other_items",
 ];
+
+/// Whether the member of a message is such a by-product.
+pub(crate) fn is_by_product(name: &str) -> bool {
+    BY_PRODUCTS.contains(&name)
+}
 
 /// Refuses the first member that the format `who` has no place for; `carried`: what it has beside what all have.
 pub(crate) fn refuse_parameters(request: &Request, who: &str, carried: &[&str]) -> Result<(), Unsupported> {
     let read = |name: &str| READ.contains(&name) || carried.contains(&name);
     match request.body.iter().find(|(name, value)| !read(name) && !asks_nothing(name, value)) {
-        None => Ok(()),
+        None => refuse_inner_members(request, who, carried),
         Some((name, _)) => Err(Unsupported::new(short(name), format!("{who} has no such parameter: leave it out"))),
+    }
+}
+
+/// What the canonical form of tools, of a schema and of the delivery does not hold must not vanish either.
+fn refuse_inner_members(request: &Request, who: &str, carried: &[&str]) -> Result<(), Unsupported> {
+    for (i, tool) in request.body.get("tools").and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
+        refuse_others(&format!("tools[{i}]"), tool, &["type", "function"], who)?;
+        let known = ["name", "description", "parameters", "strict"];
+        refuse_others(&format!("tools[{i}].function"), tool.get("function").unwrap_or(&Json::Null), &known, who)?;
+    }
+    if let Some(format) = request.body.get_some("response_format") {
+        refuse_others("response_format", format, &["type", "json_schema"], who)?;
+        let schema = format.get("json_schema").unwrap_or(&Json::Null);
+        let described = carried.contains(&"response_format.json_schema.description");
+        if schema.get_some("description").is_some() && !described {
+            let why = format!("{who} has no place for it: put it into the schema");
+            return Err(Unsupported::new("response_format.json_schema.description", why));
+        }
+        refuse_others("response_format.json_schema", schema, &["name", "schema", "strict", "description"], who)?;
+    }
+    refuse_delivery(request, who)
+}
+
+/// Usage is always asked for; what else a client asks of the delivery, nobody else can give.
+pub(crate) fn refuse_delivery(request: &Request, who: &str) -> Result<(), Unsupported> {
+    let options = request.body.get("stream_options").and_then(Json::as_object);
+    let asked = options.into_iter().flat_map(Object::iter).find(|(name, value)| {
+        let nothing = *name == "include_obfuscation" && value.as_bool() == Some(false);
+        *name != "include_usage" && !value.is_null() && !nothing
+    });
+    match asked {
+        None => Ok(()),
+        Some((name, _)) => {
+            let why = format!("{who} has no place for it: leave it out");
+            Err(Unsupported::new(format!("stream_options.{}", short(name)), why))
+        }
     }
 }
 
@@ -52,6 +95,7 @@ pub(crate) fn asks_nothing(name: &str, value: &Json) -> bool {
     match (name, value) {
         (_, Json::Null) => true,
         ("logprobs" | "store", Json::Bool(false)) => true,
+        ("n", Json::Number(n)) => n.as_f64() == 1.0,
         ("presence_penalty" | "frequency_penalty" | "top_logprobs", Json::Number(n)) => n.as_f64() == 0.0,
         ("logit_bias" | "metadata", Json::Object(members)) => members.is_empty(),
         ("modalities", Json::Array(items)) => matches!(items.as_slice(), [Json::String(only)] if only == "text"),
@@ -83,7 +127,7 @@ pub(crate) fn refuse_message_members(request: &Request, who: &str) -> Result<(),
 
 fn refuse_others(at: &str, value: &Json, known: &[&str], who: &str) -> Result<(), Unsupported> {
     let Some(object) = value.as_object() else { return Ok(()) };
-    let is_known = |name: &str| known.contains(&name) || BY_PRODUCTS.contains(&name);
+    let is_known = |name: &str| known.contains(&name) || is_by_product(name);
     match object.iter().find(|(name, value)| !is_known(name) && !value.is_null()) {
         None => Ok(()),
         Some((name, _)) => {

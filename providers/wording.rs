@@ -121,7 +121,7 @@ pub fn means_setup(message: &str) -> bool {
 /// Masks words that look like an API key: providers echo the key that they refuse. The caller who has the key masks it
 /// as well ([`crate::failure::Failure::masked`]); this is for the keys of others, and for partly starred ones.
 pub fn mask_keys(text: &str) -> String {
-    const PREFIXES: &[&str] = &["sk-", "sk_", "gsk_", "xai-", "AIza", "hf_", "r8_", "fw_", "pplx-"];
+    const PREFIXES: &[&str] = &["sk-", "sk_", "gsk_", "xai-", "AIza", "hf_", "r8_", "fw_", "pplx-", "ABSK"];
     const SHORTEST_KEY: usize = 8;
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*');
     let mut out = String::with_capacity(text.len());

@@ -16,7 +16,7 @@ use crate::openai::METADATA_KEY;
 /// The name in refusals.
 pub(super) const WHO: &str = "Bedrock";
 
-const CARRIED: &[&str] = &["metadata", "service_tier", "reasoning_effort"];
+const CARRIED: &[&str] = &["metadata", "service_tier", "reasoning_effort", "response_format.json_schema.description"];
 
 /// Pairs that `requestMetadata` may hold.
 const MOST_PAIRS: usize = 16;
@@ -90,7 +90,14 @@ fn output(request: &Request) -> Result<Object, Unsupported> {
         }
         Some(ResponseFormat::JsonSchema { name, schema, .. }) => {
             let text = String::from_utf8_lossy(&schema.to_bytes()).into_owned();
-            let schema = object([("name", name.as_str().into()), ("schema", text.into())]);
+            let mut written = Object::new();
+            written.insert("name", name.as_str());
+            let sent = request.body.get("response_format").and_then(|format| format.get("json_schema"));
+            if let Some(description) = sent.and_then(|schema| schema.get_some("description")) {
+                written.insert("description", description.clone());
+            }
+            written.insert("schema", text);
+            let schema = Json::Object(written);
             let kind = ("type", Json::from("json_schema"));
             config.insert("textFormat", object([kind, ("structure", object([("jsonSchema", schema)]))]));
         }

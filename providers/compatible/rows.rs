@@ -96,6 +96,26 @@ pub(super) const COMPATIBLE: &[Row] = &[
         source: "learn.microsoft.com/azure/databricks/machine-learning/foundation-model-apis/limits, read 2026-11-30",
         ..LIKE_OPENAI
     },
+    Row {
+        name: "scaleway",
+        refused: &[
+            "audio",
+            "frequency_penalty",
+            "logit_bias",
+            "metadata",
+            "modalities",
+            "n",
+            "prediction",
+            "prompt_cache_key",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "top_logprobs",
+            "user",
+        ],
+        source: "scaleway.com/en/developers/api/generative-apis; docs/generative-apis/api-cli/using-chat-api, 2026-12-01",
+        ..LIKE_OPENAI
+    },
     Row { name: "lm-studio", source: NOTHING, ..LIKE_OPENAI },
     Row { name: "nvidia-nim", source: NOTHING, ..LIKE_OPENAI },
     Row { name: "deepinfra", source: NOTHING, ..LIKE_OPENAI },

@@ -5,10 +5,12 @@ use bytes::Bytes;
 
 use crate::adapter::Unsupported;
 use crate::canonical::{Message, Request};
-use crate::compatible::{MaxTokensName, Row};
+use crate::compatible::{MaxTokensName, Row, Schema};
 use crate::json::{Json, Object};
 use crate::leftover::asks_nothing;
 use crate::openai::arguments;
+
+mod mistral;
 
 /// The body. Of `stream` and `stream_options`, which are delivery, a whole answer needs neither; a stream is asked for
 /// with its usage, whether or not the client wants to see it, so that its cost is known.
@@ -31,6 +33,7 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
 pub(crate) fn refuse(row: &Row, request: &Request) -> Result<(), Unsupported> {
     let asked = |name: &&&str| request.body.get(name).is_some_and(|value| !asks_nothing(name, value));
     match row.refused.iter().find(asked) {
+        None if row.schema == Schema::Mistral => mistral::refuse(row, request),
         None => Ok(()),
         Some(name) => Err(Unsupported::new(*name, format!("{} has no such parameter: leave it out", row.name))),
     }
@@ -52,7 +55,7 @@ pub(crate) fn write_count(row: &Row, request: &Request, model: &str) -> Bytes {
 }
 
 fn prompt(row: &Row, request: &Request, model: &str) -> Object {
-    let change = must_change(row, request);
+    let change = row.schema != Schema::Open || must_change(row, request);
     let members = request.body.iter().filter(|(name, _)| !matches!(*name, "stream" | "stream_options"));
     let members = members.map(|(name, value)| {
         let value = match name {
@@ -64,6 +67,9 @@ fn prompt(row: &Row, request: &Request, model: &str) -> Object {
     });
     let mut body = Object::from_unique(members.collect());
     rename_limit(row, &mut body);
+    if row.schema == Schema::Mistral {
+        body.rename("seed", "random_seed");
+    }
     body
 }
 
@@ -85,9 +91,14 @@ fn is_blank(arguments: &str) -> bool {
     arguments.trim().is_empty()
 }
 
+/// What the answers of other protocols hold, signed reasoning first: only their vendor can read it, and this one refuses
+/// the members (field case B033). The reasoning itself goes with them.
+const FOREIGN: &[&str] = &["thinking_blocks", "other_blocks", "reasoning_items", "other_items"];
+
 fn must_change(row: &Row, request: &Request) -> bool {
     let messages = request.body.get("messages").and_then(Json::as_array).unwrap_or_default();
-    if messages.iter().any(|message| message.get("thinking_blocks").is_some() || has_foreign_signatures(row, message)) {
+    let foreign = |message: &Json| FOREIGN.iter().any(|name| message.get(name).is_some());
+    if messages.iter().any(|message| foreign(message) || has_foreign_signatures(row, message)) {
         return true;
     }
     request.messages.iter().any(|message| match message {
@@ -107,8 +118,11 @@ fn messages(row: &Row, value: &Json) -> Json {
         }
         // Servers fail to read a call whose arguments are an empty text (field case B008).
         arguments::fill(message, |arguments| arguments.and_then(Json::as_str).is_some_and(is_blank));
-        // Another vendor's signed reasoning: only that vendor can read it, and this one refuses the member (B033).
-        if message.remove("thinking_blocks").is_some() {
+        if row.schema == Schema::Mistral {
+            mistral::fit(message);
+        }
+        let removed = FOREIGN.iter().filter(|name| message.remove(name).is_some()).count();
+        if removed > 0 {
             message.remove("reasoning_content");
         }
         if !row.google_signatures {
