@@ -15,11 +15,11 @@ use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::openai::{JSON, accept, json_headers, secret_header};
+use crate::openai::{JSON, accept, json_headers};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// The protocol's own version, sent with every request.
 const PROTOCOL_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -44,9 +44,7 @@ impl Anthropic {
     ) -> Result<UpstreamRequest, Unsupported> {
         let mut headers = json_headers(accept);
         headers.push((HeaderName::from_static("anthropic-version"), PROTOCOL_VERSION));
-        if let Some(key) = context.api_key {
-            headers.push((HeaderName::from_static("x-api-key"), secret_header(key.expose())?));
-        }
+        headers.extend(self.row.auth.header(context)?);
         Ok(UpstreamRequest { path: path.to_owned(), headers, body: body.to_bytes() })
     }
 }

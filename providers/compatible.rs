@@ -3,12 +3,22 @@
 //! A row states only deviations that were measured or read, with where and when. What a row does not state is as the
 //! protocol's own adapter does it. Nothing here runs: the protocols' own modules read the rows.
 
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
+pub use crate::auth::Auth;
+use crate::bedrock::Bedrock;
 use crate::canonical::Finish;
+use crate::cohere::Cohere;
+use crate::gemini::Gemini;
 use crate::lookup::Way;
+use crate::ollama::Ollama;
 use crate::openai::OpenAi;
 use crate::responses::Responses;
 
@@ -20,6 +30,14 @@ pub enum Protocol {
     OpenAiResponses,
     /// `POST /messages`, Anthropic's shapes.
     AnthropicMessages,
+    /// `POST /models/M:generateContent`, Google's shapes.
+    GenerateContent,
+    /// `POST /api/chat`, Ollama's shapes.
+    OllamaChat,
+    /// `POST /v2/chat`, Cohere's shapes.
+    CohereChat,
+    /// `POST /model/M/converse`, Bedrock's shapes.
+    Converse,
 }
 
 /// What a 500 in the provider's own error shape proves.
@@ -43,6 +61,14 @@ pub enum ErrorShape {
     Detail,
     /// `{"code": "…", "error": "text"}`.
     Xai,
+    /// `{"error": {"code": int, "message", "status", "details"}}`, also as the only item of an array.
+    Google,
+    /// `{"error": "text"}`; with a 503 only where the text says that the server is busy.
+    Text,
+    /// `{"error": "text", "error_type": "…"}`.
+    TextAndType,
+    /// `{"id", "message"[, "error_type"]}`: a message, and one of the two others.
+    Cohere,
 }
 
 /// The name under which the output limit is sent.
@@ -54,11 +80,42 @@ pub enum MaxTokensName {
     MaxCompletionTokens,
 }
 
+/// Where `POST /chat/completions` stands under the base URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatPath {
+    /// `/chat/completions`.
+    Plain,
+    /// `/openai/deployments/M/chat/completions`: the target's model is the deployment's name.
+    Deployment,
+}
+
+/// How closely the request must keep to the provider's own schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// As sent: what it does not know it ignores or refuses itself.
+    Open,
+    /// Mistral's: a message with any other member is a 422, `seed` is `random_seed`, and ids of calls are nine letters
+    /// and digits.
+    Mistral,
+}
+
 /// One provider.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub name: &'static str,
     pub protocol: Protocol,
+    /// Where it wants its key.
+    pub auth: Auth,
+    pub path: ChatPath,
+    /// The service's name in AWS signatures, where requests may be signed instead of carrying a key.
+    pub signing: Option<&'static str>,
+    /// The version of its API, sent as the query `api-version`, where it demands one.
+    pub api_version: Option<Cow<'static, str>>,
+    /// Parameters that it refuses or ignores: they are refused here, by name, before anything is sent.
+    pub refused: &'static [&'static str],
+    pub schema: Schema,
+    /// Whether it reads the signatures that Google's answers hold (`extra_content`). They go to nobody else.
+    pub google_signatures: bool,
     /// Where the provider documents that a client may put its own id of the request.
     pub request_id_header: Option<&'static str>,
     pub max_tokens_name: MaxTokensName,
@@ -90,6 +147,13 @@ pub struct Row {
 const OPENAI: Row = Row {
     name: "openai",
     protocol: Protocol::OpenAiChat,
+    auth: Auth::Bearer,
+    path: ChatPath::Plain,
+    signing: None,
+    api_version: None,
+    refused: &[],
+    schema: Schema::Open,
+    google_signatures: false,
     request_id_header: Some("x-client-request-id"),
     max_tokens_name: MaxTokensName::AsSent,
     developer_role: true,
@@ -106,7 +170,7 @@ const OPENAI: Row = Row {
     source: "OpenAI OpenAPI 2.3.0; platform.openai.com/docs/api-reference/debugging-requests, 2026-11",
 };
 
-const LIKE_OPENAI: Row = Row { request_id_header: None, lookup_ways: &[], ..OPENAI };
+pub(crate) const LIKE_OPENAI: Row = Row { request_id_header: None, lookup_ways: &[], ..OPENAI };
 
 const ROWS: &[Row] = &[
     OPENAI,
@@ -142,7 +206,21 @@ const ROWS: &[Row] = &[
         max_tokens_name: MaxTokensName::MaxTokens,
         // Not in its schema; its recorded streams bring usage with the last chunk, unasked.
         stream_options: false,
-        source: "facts 2.1, 2.2; Mistral's OpenAPI, 2026-11",
+        schema: Schema::Mistral,
+        refused: &[
+            "audio",
+            "logit_bias",
+            "logprobs",
+            "modalities",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "top_logprobs",
+            "user",
+            "verbosity",
+            "web_search_options",
+        ],
+        source: "facts 2.1, 2.2: ids of nine; Mistral's OpenAPI (additionalProperties: false), 2026-11",
         ..LIKE_OPENAI
     },
     Row {
@@ -181,6 +259,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "anthropic",
         protocol: Protocol::AnthropicMessages,
+        auth: Auth::Header("x-api-key"),
         error_shapes: &[ErrorShape::Anthropic],
         count_path: Some("/messages/count_tokens"),
         source: "platform.claude.com/docs/en/api/messages, version 2023-06-01; facts 2.1, 2.2, 2026-11",
@@ -189,16 +268,61 @@ const ROWS: &[Row] = &[
     Row {
         name: "llama-cpp-anthropic",
         protocol: Protocol::AnthropicMessages,
+        auth: Auth::Header("x-api-key"),
         error_500: Error500::Unknown,
         error_shapes: &[ErrorShape::Anthropic, ErrorShape::OpenAi],
         count_path: Some("/messages/count_tokens"),
         source: "facts 2.2, 5: b11434 answers OpenAI's error shape on /v1/messages too, 2026-11-29",
         ..LIKE_OPENAI
     },
+    Row {
+        name: "gemini",
+        protocol: Protocol::GenerateContent,
+        auth: Auth::Header("x-goog-api-key"),
+        error_shapes: &[ErrorShape::Google],
+        count_path: Some(":countTokens"),
+        source: "ai.google.dev/api/generate-content; facts 2.1-2.3: a bad key is a 400; 2026-11",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "vertex",
+        protocol: Protocol::GenerateContent,
+        // The base URL ends with …/projects/P/locations/L/publishers/google; the key is an OAuth access token.
+        error_shapes: &[ErrorShape::Google],
+        count_path: Some(":countTokens"),
+        source: "facts 2.1-2.3; recorded requests to aiplatform.googleapis.com, 2026-02 to 2026-07",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "ollama",
+        protocol: Protocol::OllamaChat,
+        error_500: Error500::Unknown,
+        error_shapes: &[ErrorShape::Text],
+        source: "Ollama's OpenAPI description, 2026-11; facts 2.1: NDJSON, done: true",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "cohere",
+        protocol: Protocol::CohereChat,
+        error_shapes: &[ErrorShape::Cohere],
+        source: "docs.cohere.com/reference/chat; facts 2.1, 2.2; recorded exchanges, 2026-11",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "bedrock",
+        protocol: Protocol::Converse,
+        signing: Some("bedrock"),
+        // ModelErrorException: "an error while processing the model".
+        ended_statuses: &[424],
+        error_shapes: &[],
+        count_path: Some("count-tokens"),
+        source: "botocore 1.44.8, bedrock-runtime 2023-09-30; facts 2.1-2.3; recorded exchanges, 2026-11",
+        ..LIKE_OPENAI
+    },
 ];
 
 /// What the operator's settings change of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overrides {
     /// `error_500 = "unknown"`: this provider's 500s prove nothing.
     pub error_500_unknown: bool,
@@ -206,6 +330,8 @@ pub struct Overrides {
     pub default_max_tokens: Option<u64>,
     /// How this provider is asked about lost answers; one of its row's `lookup_ways`.
     pub lookup: Option<Way>,
+    /// Another version of its API than its row's, where its row has one.
+    pub api_version: Option<String>,
 }
 
 /// The adapter of that name, as its row says.
@@ -222,68 +348,31 @@ pub fn adapter_with(name: &str, overrides: Overrides) -> Option<Arc<dyn Adapter>
     if let Some(limit) = overrides.default_max_tokens {
         row.default_max_tokens = limit;
     }
+    if let (Some(_), Some(version)) = (&row.api_version, overrides.api_version) {
+        row.api_version = Some(version.into());
+    }
     row.lookup = overrides.lookup.filter(|way| row.lookup_ways.contains(way));
     Some(match row.protocol {
         Protocol::OpenAiChat => Arc::new(OpenAi::new(row)),
         Protocol::OpenAiResponses => Arc::new(Responses::new(row)),
         Protocol::AnthropicMessages => Arc::new(Anthropic::new(row)),
+        Protocol::GenerateContent => Arc::new(Gemini::new(row)),
+        Protocol::OllamaChat => Arc::new(Ollama::new(row)),
+        Protocol::CohereChat => Arc::new(Cohere::new(row)),
+        Protocol::Converse => Arc::new(Bedrock::new(row)),
     })
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(rows::COMPATIBLE)
 }
 
 /// The row of that name.
 pub fn row_named(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name)
+    rows().find(|row| row.name == name)
 }
 
 /// Every name that [`adapter_named`] knows, in the order of the rows.
 pub fn names() -> Vec<&'static str> {
-    ROWS.iter().map(|row| row.name).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adapter::{CallContext, Head};
-    use crate::failure::Proof;
-    use crate::json::Json;
-    use crate::openai::request::parse;
-
-    #[test]
-    fn every_row_can_write_a_request() {
-        let body = Json::parse(br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#).unwrap();
-        let request = parse(body.into_object().unwrap()).unwrap();
-        let context = CallContext { model: "target", attempt_id: "0193", api_key: None };
-        for name in names() {
-            let adapter = adapter_named(name).unwrap();
-            let sent = adapter.to_upstream(&request, &context).unwrap();
-            assert!(!sent.headers.iter().any(|(name, _)| name == "authorization" || name == "x-api-key"));
-            assert_eq!(adapter.to_count(&request, &context).is_some(), row_named(name).unwrap().count_path.is_some());
-            assert_eq!(Json::parse(&sent.body).unwrap().get("model"), Some(&Json::from("target")));
-            assert_eq!(adapter.from_count(br#"{"input_tokens":32}"#), Some(32));
-            assert_eq!(adapter.from_count(b"{}"), None);
-        }
-    }
-
-    #[test]
-    fn the_operator_may_distrust_a_providers_500() {
-        let overrides = Overrides { error_500_unknown: true, default_max_tokens: Some(7), ..Overrides::default() };
-        let head = Head { status: http::StatusCode::INTERNAL_SERVER_ERROR, headers: http::HeaderMap::new() };
-        let own = br#"{"type":"error","error":{"type":"api_error","message":"x"}}"#;
-        for name in ["openai", "anthropic"] {
-            assert_eq!(adapter_named(name).unwrap().from_failure(&head, own).proof, Proof::EndedWithoutResult);
-            assert_eq!(adapter_with(name, overrides).unwrap().from_failure(&head, own).proof, Proof::Unknown);
-        }
-    }
-
-    #[test]
-    fn every_row_has_an_adapter_of_its_own_name_and_a_source() {
-        for name in names() {
-            let adapter = adapter_named(name).expect("a listed name has an adapter");
-            assert_eq!(adapter.name(), name);
-            assert!(adapter.version().starts_with(&format!("{name}/")), "{}", adapter.version());
-            assert!(!row_named(name).unwrap().source.is_empty());
-        }
-        assert_eq!(names().len(), names().iter().collect::<std::collections::HashSet<_>>().len());
-        assert!(adapter_named("nobody").is_none());
-    }
+    rows().map(|row| row.name).collect()
 }

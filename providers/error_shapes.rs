@@ -24,12 +24,47 @@ fn in_shape(shape: ErrorShape, status: StatusCode, body: &Json) -> Option<ErrorB
         // The provider's own where it refuses; when something broke, any hop that is built on FastAPI says it.
         ErrorShape::Detail if status.is_client_error() => detail(body.get("detail")?),
         ErrorShape::Detail => None,
+        ErrorShape::Google => google(body),
+        ErrorShape::Text => {
+            let message = body.get("error")?.as_str()?.to_owned();
+            let busy = status != StatusCode::SERVICE_UNAVAILABLE || message.contains("server busy");
+            busy.then(|| ErrorBody { message, ..ErrorBody::default() })
+        }
+        ErrorShape::TextAndType => {
+            let message = body.get("error")?.as_str()?.to_owned();
+            let kind = body.get("error_type")?.as_str()?.to_owned();
+            Some(ErrorBody { message, kind: Some(kind), ..ErrorBody::default() })
+        }
+        ErrorShape::Cohere => {
+            let message = body.get("message")?.as_str()?.to_owned();
+            let kind = body.get("error_type").and_then(Json::as_str).map(str::to_owned);
+            let named = kind.is_some() || body.get("id").and_then(Json::as_str).is_some();
+            named.then(|| ErrorBody { message, kind, ..ErrorBody::default() })
+        }
         ErrorShape::Xai => {
             let message = body.get("error")?.as_str()?.to_owned();
             let code = body.get("code")?.as_str()?.to_owned();
             Some(ErrorBody { message, code: Some(code), ..ErrorBody::default() })
         }
     }
+}
+
+/// The number in `code` is the status again; what matters is `status`, and the first `reason` among the details.
+fn google(body: &Json) -> Option<ErrorBody> {
+    let body = match body.as_array() {
+        Some([only]) => only,
+        Some(_) => return None,
+        None => body,
+    };
+    let error = body.get("error")?;
+    let status = error.get("status").and_then(Json::as_str).map(str::to_owned);
+    let message = error.get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
+    if error.get("code").and_then(Json::as_u64).is_none() || (message.is_empty() && status.is_none()) {
+        return None;
+    }
+    let details = error.get("details").and_then(Json::as_array).unwrap_or_default();
+    let code = details.iter().find_map(|detail| detail.get("reason")?.as_str()).map(str::to_owned);
+    Some(ErrorBody { message, kind: status, code, ..ErrorBody::default() })
 }
 
 fn is_word(value: Option<&Json>, word: &str) -> bool {

@@ -13,13 +13,17 @@ pub mod request;
 mod stored;
 pub mod stream;
 
+pub(crate) use stored::METADATA_KEY;
+
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 
 use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
-use crate::compatible::Row;
+use crate::compatible::{ChatPath, Row};
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::lookup::{LookupAnswer, LookupRequest, Way};
@@ -38,6 +42,19 @@ impl OpenAi {
     pub fn new(row: Row) -> Self {
         OpenAi { row }
     }
+
+    fn chat_path(&self, model: &str) -> Result<Cow<'static, str>, Unsupported> {
+        let path = match self.row.path {
+            ChatPath::Plain => Cow::Borrowed("/chat/completions"),
+            ChatPath::Deployment => {
+                Cow::Owned(format!("/openai/deployments/{}/chat/completions", request::in_path(model)?))
+            }
+        };
+        Ok(match &self.row.api_version {
+            None => path,
+            Some(version) => Cow::Owned(format!("{path}?api-version={version}")),
+        })
+    }
 }
 
 impl Adapter for OpenAi {
@@ -53,12 +70,13 @@ impl Adapter for OpenAi {
     }
 
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        request::refuse(&self.row, request)?;
         let marked = match self.row.lookup {
             Some(Way::Stored) => Some(stored::mark(request, context.attempt_id)?),
             Some(Way::Conversation | Way::Background) | None => None,
         };
         let body = request::to_upstream(&self.row, marked.as_ref().unwrap_or(request), context.model);
-        let mut upstream = post(&self.row, "/chat/completions", accept(request), body, context)?;
+        let mut upstream = post(&self.row, &self.chat_path(context.model)?, accept(request), body, context)?;
         if self.row.lookup == Some(Way::Conversation) && request.stream {
             upstream.headers.push((conversation::HEADER, id_header(context.attempt_id)?));
         }
@@ -134,9 +152,7 @@ pub(crate) fn post(
     context: &CallContext<'_>,
 ) -> Result<UpstreamRequest, Unsupported> {
     let mut headers = json_headers(accept);
-    if let Some(key) = context.api_key {
-        headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose()))?));
-    }
+    headers.extend(row.auth.header(context)?);
     if let Some(name) = row.request_id_header {
         headers.push((HeaderName::from_static(name), id_header(context.attempt_id)?));
     }

@@ -41,7 +41,8 @@ impl ErrorBody {
         ErrorBody {
             message: text("message").unwrap_or_default(),
             code: text("code"),
-            kind: text("type").or_else(|| text("status")),
+            // Google's `status` is a word; Azure writes the number there.
+            kind: text("type").or_else(|| error.get("status")?.as_str().map(str::to_owned)),
             param: text("param"),
             generated: error.get_some("failed_generation").is_some(),
         }
@@ -166,7 +167,7 @@ fn refused(status: u16, error: &ErrorBody) -> (Proof, &'static str) {
     if error.is_called(wording::POLICY_CODES) {
         return rejected(Rejection::ContentPolicy, "content_policy");
     }
-    if status == 403 || error.is_called(wording::SETUP_CODES) || wording::means_bad_key(&error.message) {
+    if status == 403 || error.is_called(wording::SETUP_CODES) || wording::means_setup(&error.message) {
         return rejected(Rejection::Setup, "unauthorized");
     }
     if error.is_called(wording::CONTEXT_CODES) || wording::means_context(&error.message) {

@@ -13,8 +13,10 @@ use http::header::CONTENT_TYPE;
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
 use crate::canonical::Answer;
 use crate::error_shapes::error_within_success;
+use crate::eventstream::FrameReader;
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
+use crate::ndjson::DocumentReader;
 use crate::refusal::{self, ErrorBody};
 use crate::sse::{Event, EventReader};
 
@@ -47,12 +49,44 @@ pub(crate) trait Protocol: Send + std::fmt::Debug {
     fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure>;
 }
 
+/// How a protocol parts its events.
+#[derive(Debug)]
+enum Reader {
+    Sse(EventReader),
+    /// One JSON document after another: each is an event without a name.
+    Documents(DocumentReader),
+    /// Amazon's binary frames.
+    Frames(FrameReader),
+}
+
+impl Reader {
+    fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
+        let event = |data| Event { name: None, data, id: None };
+        match self {
+            Reader::Sse(reader) => reader.feed(bytes).map_err(|error| error.to_string()),
+            Reader::Documents(reader) => {
+                let read = reader.feed(bytes).map_err(|error| error.to_string());
+                read.map(|documents| documents.into_iter().map(event).collect())
+            }
+            Reader::Frames(reader) => reader.feed(bytes),
+        }
+    }
+
+    fn pending(&self) -> bool {
+        match self {
+            Reader::Sse(reader) => reader.pending(),
+            Reader::Documents(reader) => reader.pending(),
+            Reader::Frames(reader) => reader.pending(),
+        }
+    }
+}
+
 /// A body as it turns out to be by its first byte.
 #[derive(Debug)]
 enum Body {
     /// Nothing but white space yet, which is nothing to an event stream either.
-    Unseen(EventReader),
-    Events(EventReader),
+    Unseen,
+    Events,
     Whole(WholeBody),
 }
 
@@ -61,6 +95,7 @@ enum Body {
 pub(crate) struct Decoder<P> {
     status: http::StatusCode,
     body: Body,
+    reader: Reader,
     protocol: P,
     read_whole: Option<ReadWhole>,
     failed: Option<Failure>,
@@ -72,14 +107,39 @@ pub(crate) fn decoder<P: Protocol + 'static>(
     protocol: P,
     read_whole: ReadWhole,
 ) -> Result<Box<dyn StreamDecoder>, Failure> {
+    open(head, protocol, Reader::Sse(EventReader::default()), Some(read_whole))
+}
+
+/// The decoder for a body of one JSON document after another. A whole answer is one document of that kind.
+pub(crate) fn document_decoder<P: Protocol + 'static>(
+    head: &Head,
+    protocol: P,
+) -> Result<Box<dyn StreamDecoder>, Failure> {
+    open(head, protocol, Reader::Documents(DocumentReader::default()), None)
+}
+
+/// The decoder for a body of Amazon's frames. No frame begins with a brace: it would be 2 GB long.
+pub(crate) fn frame_decoder<P: Protocol + 'static>(
+    head: &Head,
+    protocol: P,
+    read_whole: ReadWhole,
+) -> Result<Box<dyn StreamDecoder>, Failure> {
+    open(head, protocol, Reader::Frames(FrameReader::default()), Some(read_whole))
+}
+
+fn open<P: Protocol + 'static>(
+    head: &Head,
+    protocol: P,
+    reader: Reader,
+    read_whole: Option<ReadWhole>,
+) -> Result<Box<dyn StreamDecoder>, Failure> {
     // The body decides what it is: event streams come as text/plain, and errors as text/event-stream. Only a page is
     // never an answer.
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.trim_start().to_ascii_lowercase().starts_with("text/html") {
         return Err(refusal::invalid_answer(head.status, "the answer is a web page, not an event stream"));
     }
-    let (status, body, read_whole) = (head.status, Body::Unseen(EventReader::default()), Some(read_whole));
-    Ok(Box::new(Decoder { status, body, protocol, read_whole, failed: None }))
+    Ok(Box::new(Decoder { status: head.status, body: Body::Unseen, reader, protocol, read_whole, failed: None }))
 }
 
 /// A streamed answer that was collected first.
@@ -110,16 +170,15 @@ pub(crate) fn error_event(json: Option<&Json>, data: &str) -> ErrorBody {
 impl<P: Protocol> Decoder<P> {
     fn read(&mut self, bytes: &[u8], out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
         let bytes = self.open(bytes);
-        let reader = match &mut self.body {
-            Body::Whole(whole) => return whole.feed(bytes, out),
-            Body::Unseen(reader) | Body::Events(reader) => reader,
-        };
+        if let Body::Whole(whole) = &mut self.body {
+            return whole.feed(bytes, out);
+        }
         if self.protocol.is_complete() {
             return Ok(());
         }
-        let mut events = reader.feed(bytes);
+        let mut events = self.reader.feed(bytes);
         loop {
-            let read = events.map_err(|error| garbled(self.status, error.to_string()))?;
+            let read = events.map_err(|error| garbled(self.status, error))?;
             let last = read.is_empty();
             for event in read {
                 self.protocol.event(event, out)?;
@@ -131,14 +190,16 @@ impl<P: Protocol> Decoder<P> {
                 return Ok(());
             }
             // An error behind these events comes now.
-            events = reader.feed(&[]);
+            events = self.reader.feed(&[]);
         }
     }
 
     /// Decides by the first byte that is no white space (nor of a byte order mark) what the body is, and gives back
     /// what of `bytes` belongs to it. No line of an event stream that means anything begins with a brace.
     fn open<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let Body::Unseen(reader) = &mut self.body else { return bytes };
+        if !matches!(self.body, Body::Unseen) {
+            return bytes;
+        }
         let blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf);
         let Some(first) = bytes.iter().position(|byte| !blank(byte)) else { return bytes };
         match self.read_whole.take() {
@@ -147,7 +208,7 @@ impl<P: Protocol> Decoder<P> {
                 &bytes[first..]
             }
             _ => {
-                self.body = Body::Events(std::mem::take(reader));
+                self.body = Body::Events;
                 bytes
             }
         }
@@ -156,10 +217,10 @@ impl<P: Protocol> Decoder<P> {
     /// Why the answer cannot be whole, now that the body has ended.
     fn cut(&self) -> Failure {
         let why = match &self.body {
-            Body::Unseen(_) => "the stream ended before its first event",
+            Body::Unseen => "the stream ended before its first event",
             Body::Whole(_) => "the answer ended in the middle of its JSON",
-            Body::Events(reader) if reader.pending() => "the stream ended in the middle of an event",
-            Body::Events(_) => "the stream ended without its terminal event",
+            Body::Events if self.reader.pending() => "the stream ended in the middle of an event",
+            Body::Events => "the stream ended without its terminal event",
         };
         cut(self.status, why)
     }

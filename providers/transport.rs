@@ -9,9 +9,10 @@ pub mod callback;
 mod classify;
 #[cfg(test)]
 mod http_stack;
+mod sign;
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -19,6 +20,8 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use crate::adapter::{Head, UpstreamRequest};
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
+
+pub use sign::Signing;
 
 /// No answer may be longer than this, decoded.
 pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
@@ -34,6 +37,8 @@ pub struct Endpoint {
     /// How long an idle connection is kept; a little less than the provider keeps it. Zero keeps none: every call then
     /// connects anew, and none can fail on a connection that died while idle.
     pub pool_idle_timeout: Duration,
+    /// Who signs each request, where the provider wants signatures instead of a key.
+    pub signing: Option<Signing>,
 }
 
 impl Endpoint {
@@ -43,6 +48,7 @@ impl Endpoint {
             base_url: base_url.into(),
             connect_timeout: Duration::from_secs(5),
             pool_idle_timeout: Duration::from_secs(30),
+            signing: None,
         }
     }
 }
@@ -62,6 +68,7 @@ pub struct Transport {
     client: reqwest::Client,
     /// Without a slash at its end.
     base: String,
+    signing: Option<Signing>,
 }
 
 impl Transport {
@@ -79,12 +86,15 @@ impl Transport {
             .pool_max_idle_per_host(pooled)
             .build()
             .map_err(|error| setting("base_url", &format!("no client can be built: {}", error.without_url())))?;
-        Ok(Transport { client, base })
+        Ok(Transport { client, base, signing: endpoint.signing.clone() })
     }
 
     /// Sends the request once, and waits for the head of the answer, for as long as it takes.
-    pub async fn send(&self, request: UpstreamRequest) -> Result<Response, Failure> {
+    pub async fn send(&self, mut request: UpstreamRequest) -> Result<Response, Failure> {
         let address = format!("{}{}", self.base, request.path);
+        if let Some(signing) = &self.signing {
+            signing.sign(&address, &mut request, SystemTime::now())?;
+        }
         let mut builder = self.client.post(address).body(request.body);
         for (name, value) in request.headers {
             builder = builder.header(name, value);

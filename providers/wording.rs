@@ -11,13 +11,20 @@ pub const CONTEXT_CODES: &[&str] = &[
     "context_window_exceeded",
     "exceed_context_size_error",
     "model_context_window_exceeded",
+    "TOO_MANY_TOKENS", // Cohere
 ];
 
 /// 429 for a quota that money or a month refills, not seconds.
 pub const QUOTA_CODES: &[&str] = &["insufficient_quota", "billing_hard_limit_reached", "quota_exceeded"];
 
-pub const RATE_CODES: &[&str] =
-    &["rate_limit_exceeded", "rate_limit_error", "RateLimitReached", "ThrottlingException", "too_many_requests"];
+pub const RATE_CODES: &[&str] = &[
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "RateLimitReached",
+    "ThrottlingException",
+    "too_many_requests",
+    "ServiceQuotaExceededException",
+];
 
 pub const BILLING_CODES: &[&str] = &[
     "insufficient_quota",
@@ -48,14 +55,19 @@ pub const SETUP_CODES: &[&str] = &[
     "model_not_available",
     "not_found_error",
     "DeploymentNotFound",
+    "API_KEY_INVALID",     // Gemini
+    "FAILED_PRECONDITION", // Gemini: the account's country or plan (ai.google.dev/gemini-api/docs/troubleshooting)
 ];
 
 const CONTEXT_WORDS: &[&str] = &[
-    "maximum context length",        // OpenAI, vLLM, DeepSeek, OpenRouter
-    "max context length",            // Ollama: "prompt too long; exceeded max context length by …"
-    "prompt is too long",            // Anthropic
-    "prompt too long",               // Ollama, field case B064
-    "exceeds the available context", // llama-server
+    "maximum context length",                       // OpenAI, vLLM, DeepSeek, OpenRouter
+    "max context length",                           // Ollama: "prompt too long; exceeded max context length by …"
+    "prompt is too long",                           // Anthropic
+    "prompt too long",                              // Ollama, field case B064
+    "exceeds the available context",                // llama-server
+    "exceeded model token limit",                   // Moonshot, MoonshotAI/kimi-cli issue 2011
+    "exceeds the maximum number of tokens allowed", // Vertex, recorded 2026-08
+    "input is too long for requested model",        // Bedrock, aws-samples/bedrock-chat issue 95
 ];
 
 const RATE_WORDS: &[&str] =
@@ -73,7 +85,13 @@ const BILLING_WORDS: &[&str] = &[
     "check your plan and billing",
 ];
 
-const BAD_KEY_WORDS: &[&str] = &["incorrect api key", "invalid api key", "api key not valid", "invalid x-api-key"];
+const SETUP_WORDS: &[&str] = &[
+    "incorrect api key",
+    "invalid api key",
+    "api key not valid",
+    "invalid x-api-key",
+    "model identifier is invalid", // Bedrock, recorded
+];
 
 fn says(message: &str, words: &[&str]) -> bool {
     let lower = message.to_ascii_lowercase();
@@ -96,14 +114,14 @@ pub fn means_billing(message: &str) -> bool {
     says(message, BILLING_WORDS)
 }
 
-pub fn means_bad_key(message: &str) -> bool {
-    says(message, BAD_KEY_WORDS)
+pub fn means_setup(message: &str) -> bool {
+    says(message, SETUP_WORDS)
 }
 
 /// Masks words that look like an API key: providers echo the key that they refuse. The caller who has the key masks it
 /// as well ([`crate::failure::Failure::masked`]); this is for the keys of others, and for partly starred ones.
 pub fn mask_keys(text: &str) -> String {
-    const PREFIXES: &[&str] = &["sk-", "sk_", "gsk_", "xai-", "AIza", "hf_", "r8_", "fw_", "pplx-"];
+    const PREFIXES: &[&str] = &["sk-", "sk_", "gsk_", "xai-", "AIza", "hf_", "r8_", "fw_", "pplx-", "ABSK"];
     const SHORTEST_KEY: usize = 8;
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*');
     let mut out = String::with_capacity(text.len());

@@ -26,10 +26,12 @@ struct Blocks {
 }
 
 /// Tokens as Anthropic counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Counted {
     usage: Usage,
     cache_writes: u64,
+    /// As it came: what it says beyond this stays readable.
+    native: Json,
 }
 
 /// The usage object is there and cannot be read: cost is unknown, never zero.
@@ -80,7 +82,7 @@ pub(super) fn read_message(head: &Head, json: &Json, streamed: Option<&Streamed<
         model: json.get("model").and_then(Json::as_str).map(str::to_owned),
         choices: vec![choice],
         usage_unreadable: usage == Err(Unreadable),
-        usage: usage.as_ref().ok().copied().flatten().map(|counted| counted.usage),
+        usage: usage.as_ref().ok().and_then(Option::as_ref).map(|counted| counted.usage),
     };
     let body = render::completion(head, &reply, &blocks, usage.ok().flatten());
     Ok(Answer { reply, body })
@@ -186,6 +188,6 @@ fn usage(json: &Json) -> Result<Option<Counted>, Unreadable> {
     let cached_input_tokens = optional("cache_read_input_tokens")?;
     let input = uncached.checked_add(cache_writes).and_then(|sum| sum.checked_add(cached_input_tokens));
     let input_tokens = input.ok_or(Unreadable)?;
-    let usage = Usage { input_tokens, output_tokens: required("output_tokens")?, cached_input_tokens };
-    Ok(Some(Counted { usage, cache_writes }))
+    let counted = Usage { input_tokens, output_tokens: required("output_tokens")?, cached_input_tokens };
+    Ok(Some(Counted { usage: counted, cache_writes, native: usage.clone() }))
 }

@@ -16,7 +16,7 @@ use crate::canonical::{Request, ResponseFormat};
 use crate::json::{Json, Object};
 
 use fields::{boolean, expected, invalid, number, positive};
-pub(crate) use wire::{write as to_upstream, write_count};
+pub(crate) use wire::{in_path, refuse, write as to_upstream, write_count};
 
 /// Longer conversations are refused: a bound on the work that one request can cause.
 pub const MAX_MESSAGES: usize = 2_000;

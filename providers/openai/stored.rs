@@ -16,7 +16,7 @@ use crate::json::{Json, Object};
 use crate::lookup::{Absence, LookupAnswer, LookupRequest, in_query};
 
 /// The name under which the attempt's id stands in the metadata (64 characters at most there).
-pub const METADATA_KEY: &str = "interlock_attempt_id";
+pub(crate) const METADATA_KEY: &str = "interlock_attempt_id";
 
 /// Pairs that a completion's metadata may hold.
 const MOST_PAIRS: usize = 16;

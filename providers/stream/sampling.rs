@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::adapter::{Adapter, Head, StreamPiece};
 use crate::canonical::{Answer, Reply, Request};
 use crate::compatible::adapter_named;
+use crate::eventstream::tests::cut_into_frames;
 use crate::failure::{Failure, Proof};
 use crate::json::Json;
 use crate::openai::request::parse;
@@ -121,9 +122,10 @@ pub(crate) fn decode_every_way(name: &str, request: &Request, head: &Head, body:
         let (first, second) = body.split_at(cut);
         assert_eq!(decode(&mut [first, second].into_iter()), whole, "cut at {cut}");
     }
-    if let Ok(text) = std::str::from_utf8(body)
+    if !is_of_frames(body)
+        && let Ok(text) = std::str::from_utf8(body)
         && !text.contains('\r')
-        && body.first() != Some(&b'{')
+        && !is_one_document(text)
     {
         for ends in ["\r\n", "\r"] {
             let other = text.replace('\n', ends);
@@ -134,22 +136,41 @@ pub(crate) fn decode_every_way(name: &str, request: &Request, head: &Head, body:
     whole
 }
 
-/// The events of a stream whose lines end with LF, each with its empty line.
+fn is_one_document(text: &str) -> bool {
+    text.starts_with('{') && !text.contains("}\n{")
+}
+
+/// Whether the body is Amazon's frames, which begin with their length.
+fn is_of_frames(body: &[u8]) -> bool {
+    body.first() == Some(&0)
+}
+
+/// The events of a stream whose lines end with LF, each with its empty line; or the documents, a line each.
 pub(crate) fn frames(body: &str) -> Vec<&str> {
-    body.split_inclusive("\n\n").collect()
+    let end = if body.starts_with('{') { "\n" } else { "\n\n" };
+    body.split_inclusive(end).collect()
+}
+
+/// The same, or Amazon's frames.
+fn pieces(body: &[u8]) -> Vec<&[u8]> {
+    if is_of_frames(body) {
+        return cut_into_frames(body);
+    }
+    frames(std::str::from_utf8(body).unwrap()).into_iter().map(str::as_bytes).collect()
 }
 
 /// Cuts the stream behind every event: what is no answer is unknown, and once it is an answer it stays the same one.
 /// At how many places it was unknown.
-pub(crate) fn assert_cuts_prove_nothing(name: &str, request: &Request, head: &Head, body: &str) -> usize {
+pub(crate) fn assert_cuts_prove_nothing(name: &str, request: &Request, head: &Head, body: impl AsRef<[u8]>) -> usize {
+    let body = body.as_ref();
     let adapter = adapter_named(name).unwrap();
-    let whole = decode(adapter.as_ref(), request, head, std::iter::once(body.as_bytes()));
+    let whole = decode(adapter.as_ref(), request, head, std::iter::once(body));
     let expected = whole.answer().1.get("choices").cloned();
-    let frames = frames(body);
+    let frames = pieces(body);
     let (mut unknown, mut ended) = (0, false);
     for kept in 0..frames.len() {
         let start = frames[..kept].concat();
-        let outcome = decode(adapter.as_ref(), request, head, std::iter::once(start.as_bytes()));
+        let outcome = decode(adapter.as_ref(), request, head, std::iter::once(&start[..]));
         match &outcome.answer {
             Err(failure) => {
                 assert!(!ended, "an answer became none after {kept} events");

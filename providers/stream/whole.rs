@@ -3,6 +3,7 @@
 use crate::adapter::StreamPiece;
 use crate::canonical::Answer;
 use crate::failure::Failure;
+use crate::ndjson::Brackets;
 use crate::openai::stream::rechunk_pieces;
 
 type Read = dyn Fn(&[u8]) -> Result<Answer, Failure> + Send;
@@ -26,16 +27,13 @@ impl std::fmt::Debug for ReadWhole {
 pub(super) struct WholeBody {
     read: ReadWhole,
     body: Vec<u8>,
-    /// How many braces and brackets are open, counted outside of strings.
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
+    brackets: Brackets,
     answer: Option<Answer>,
 }
 
 impl WholeBody {
     pub fn new(read: ReadWhole) -> Self {
-        WholeBody { read, body: Vec::new(), depth: 0, in_string: false, escaped: false, answer: None }
+        WholeBody { read, body: Vec::new(), brackets: Brackets::default(), answer: None }
     }
 
     /// Collects up to the document's last byte; what follows is ignored.
@@ -43,7 +41,7 @@ impl WholeBody {
         if self.is_complete() {
             return Ok(());
         }
-        let end = bytes.iter().position(|byte| self.closes(*byte));
+        let end = bytes.iter().position(|byte| self.brackets.closes(*byte));
         self.body.extend_from_slice(end.map_or(bytes, |end| &bytes[..=end]));
         if end.is_some() {
             let answer = (self.read.0)(&self.body)?;
@@ -59,28 +57,5 @@ impl WholeBody {
 
     pub fn answer(&self) -> Option<Answer> {
         self.answer.clone()
-    }
-
-    /// Whether this byte closes the document. Brackets need not pair up: the JSON reader sees to that.
-    fn closes(&mut self, byte: u8) -> bool {
-        if self.in_string {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return false;
-        }
-        match byte {
-            b'"' => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                return self.depth == 0;
-            }
-            _ => {}
-        }
-        false
     }
 }

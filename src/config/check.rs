@@ -110,8 +110,9 @@ impl Checker {
                 false
             }
         };
+        let (lookup, api_version) = (self.lookup(name, raw), self.api_version(name, raw));
         let overrides =
-            Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens, lookup: self.lookup(name, raw) };
+            Overrides { error_500_unknown, default_max_tokens: raw.default_max_tokens, lookup, api_version };
         let adapter = compatible::adapter_with(&raw.adapter, overrides);
         if adapter.is_none() {
             let known = compatible::names().join(", ");
@@ -130,10 +131,12 @@ impl Checker {
             base_url: raw.base_url.trim_end_matches('/').to_owned(),
             connect_timeout,
             pool_idle_timeout: POOL_IDLE_TIMEOUT,
+            signing: self.signing(name, raw),
         };
         if let Err(e) = Transport::new(&endpoint) {
             self.problem(setting("base_url"), e.to_string());
         }
+        self.base_of_project(name, raw);
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
         let lookup_grace = self.lookup_grace(name, raw, &endpoint);
         let settings_digest = provider::settings_digest(raw, &endpoint);

@@ -58,7 +58,8 @@ pub struct Database {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// `openai`, `openai-responses`, `anthropic`, or the name of a compatible row.
+    /// `openai`, `openai-responses`, `anthropic`, `gemini`, `vertex`, `bedrock`, `cohere`, `ollama`, or the name of a
+    /// compatible row.
     pub adapter: String,
     /// With the version part, as `https://api.openai.com/v1`.
     pub base_url: String,
@@ -70,6 +71,18 @@ pub struct Provider {
     pub error_500: Option<String>,
     /// The output limit sent where the protocol demands one and the client gave none. Default: the adapter's row.
     pub default_max_tokens: Option<u64>,
+    /// The version of the provider's API, for adapters whose requests carry one (`azure-openai`, `azure-models`).
+    /// Default: the adapter's row.
+    pub api_version: Option<String>,
+    /// The region that requests are signed for (`bedrock`), as `eu-central-1`. Needed with `access_key_id`.
+    pub region: Option<String>,
+    /// `env:NAME` or `file:PATH`, with `secret_access_key`: requests are signed (adapter `bedrock`) instead of carrying
+    /// an `api_key`. Default: they are not.
+    pub access_key_id: Option<String>,
+    /// `env:NAME` or `file:PATH`.
+    pub secret_access_key: Option<String>,
+    /// `env:NAME` or `file:PATH`, of temporary credentials. Read once: a process lives no longer than its credentials.
+    pub session_token: Option<String>,
     /// How this provider is asked what became of a request whose answer was lost. Default: it is not asked.
     ///
     /// `stored` (adapter `openai`): completions are stored at the provider (`store: true`) with the attempt's id in

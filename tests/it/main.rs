@@ -22,6 +22,7 @@ mod reverse_finish;
 mod rolling;
 mod same_intent;
 mod settings;
+mod signed;
 mod sixteen;
 mod statements;
 mod streams;

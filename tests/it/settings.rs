@@ -187,6 +187,51 @@ fn a_provider_names_a_known_adapter_and_an_address() {
 }
 
 #[test]
+fn a_version_of_an_api_belongs_to_an_adapter_that_sends_one() {
+    let alpha = "adapter = \"openai\"";
+    let version = "\napi_version = \"2025-04-01-preview\"";
+    refused(alpha, &format!("{alpha}{version}"), &["providers.alpha.api_version", "`openai`", "leave it out"]);
+    let azure = "adapter = \"azure-openai\"";
+    for wrong in ["", "2024&x=1", "2024 10 21"] {
+        let setting = format!("{azure}\napi_version = \"{wrong}\"");
+        refused(alpha, &setting, &["providers.alpha.api_version", "2024-10-21"]);
+    }
+    let sound = SOUND.replace(alpha, &format!("{azure}{version}"));
+    workplace(&sound).run(&["config", "check"]).expect(0);
+}
+
+#[test]
+fn access_keys_stand_together_and_belong_to_an_adapter_that_signs() {
+    let alpha = "adapter = \"openai\"";
+    let region = "region = \"eu-central-1\"";
+    refused(alpha, &format!("{alpha}\n{region}"), &["providers.alpha.region", "`openai`", "leave it out"]);
+    let bedrock = SOUND.replace(alpha, "adapter = \"bedrock\"");
+    let keys = |keys: &[&str]| {
+        let keys = bedrock.replace("api_key = \"env:ALPHA_KEY\"", &keys.join("\n"));
+        workplace(&keys).with("AWS_ID", "id").with("AWS_SECRET", "secret").run(&["config", "check"])
+    };
+    let (id, secret) = ("access_key_id = \"env:AWS_ID\"", "secret_access_key = \"env:AWS_SECRET\"");
+    keys(&[region, id, secret]).expect(0);
+    keys(&["api_key = \"env:AWS_SECRET\""]).expect(0);
+    for (set, words) in [
+        (&[id, secret][..], &["providers.alpha.region", "missing", "`access_key_id`"][..]),
+        (&[region, id], &["providers.alpha.secret_access_key", "missing"]),
+        (&[region, secret], &["providers.alpha.access_key_id", "missing"]),
+        (&["region = \"eu/central\"", id, secret], &["providers.alpha.region", "eu-central-1"]),
+        (&[region, id, "secret_access_key = \"written-out\""], &["providers.alpha.secret_access_key", "env:NAME"]),
+        (&[region, id, secret, "api_key = \"env:AWS_ID\""], &["providers.alpha.api_key", "`region`"]),
+    ] {
+        keys(set).expect(2).says(words);
+    }
+}
+
+#[test]
+fn an_address_of_google_cloud_names_its_project() {
+    let cure = ["providers.alpha.base_url", "projects/PROJECT/locations/REGION"];
+    refused("adapter = \"openai\"", "adapter = \"vertex\"", &cure);
+}
+
+#[test]
 fn durations_carry_a_unit_and_stay_within_reason() {
     let cure = "500ms, 30s, 10m, 24h, 7d";
     for (text, why) in [

@@ -77,5 +77,6 @@ pub(super) fn usage(counted: Counted) -> Json {
     written.insert("completion_tokens", tokens.output_tokens);
     written.insert("total_tokens", tokens.input_tokens.saturating_add(tokens.output_tokens));
     written.insert("prompt_tokens_details", details);
+    written.insert("native_usage", counted.native);
     Json::Object(written)
 }

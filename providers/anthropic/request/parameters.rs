@@ -4,50 +4,12 @@
 use crate::adapter::Unsupported;
 use crate::canonical::Request;
 use crate::json::{Json, Number};
+use crate::leftover::{refuse_parameters, refuse_several_answers};
 
-/// Translated here or in a sibling, or understood by the gateway itself.
-const CARRIED: &[&str] = &[
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-    "stop",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "n",
-    "stream",
-    "stream_options",
-    "user",
-];
-
-/// Refuses the first member that has no place in this protocol. Null is absent, and so is a value that asks for nothing.
+/// Refuses the first member that has no place in this protocol.
 pub(super) fn refuse_unknown(request: &Request) -> Result<(), Unsupported> {
-    let unknown = request.body.iter().find(|(name, value)| !CARRIED.contains(name) && !asks_nothing(name, value));
-    if let Some((name, _)) = unknown {
-        let name: String = name.chars().take(64).collect();
-        return Err(Unsupported::new(name, "Anthropic messages has no such parameter: leave it out"));
-    }
-    if request.n.is_some_and(|n| n > 1) {
-        return Err(Unsupported::new("n", "Anthropic gives one answer per request: send n = 1 or leave it out"));
-    }
-    Ok(())
-}
-
-/// The value that the parameter has when it is absent.
-fn asks_nothing(name: &str, value: &Json) -> bool {
-    match (name, value) {
-        (_, Json::Null) => true,
-        ("logprobs" | "store", Json::Bool(false)) => true,
-        ("presence_penalty" | "frequency_penalty" | "top_logprobs", Json::Number(n)) => n.as_f64() == 0.0,
-        ("logit_bias" | "metadata", Json::Object(members)) => members.is_empty(),
-        ("modalities", Json::Array(items)) => matches!(items.as_slice(), [Json::String(only)] if only == "text"),
-        ("service_tier", Json::String(tier)) => tier == "auto",
-        _ => false,
-    }
+    refuse_parameters(request, "Anthropic messages", &["user"])?;
+    refuse_several_answers(request, "Anthropic")
 }
 
 /// Anthropic refuses stop strings without visible characters (field case B040).

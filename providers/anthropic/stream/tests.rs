@@ -88,7 +88,7 @@ fn text_goes_out_as_it_comes_and_ends_with_message_stop() {
     };
     let said = |delta: &str| chunk(&format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#)) + "}";
     let last = r#"{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","native_finish_reason":"end_turn"}"#;
-    let usage = r#","usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4}}}"#;
+    let usage = r#","usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4},"native_usage":{"input_tokens":9,"cache_creation_input_tokens":4,"cache_read_input_tokens":2,"output_tokens":7}}}"#;
     let expected = [
         said(r#"{"role":"assistant","refusal":null}"#),
         said(r#"{"content":"Hel"}"#),

@@ -3,10 +3,14 @@
 
 use bytes::Bytes;
 
+use crate::adapter::Unsupported;
 use crate::canonical::{Message, Request};
-use crate::compatible::{MaxTokensName, Row};
+use crate::compatible::{MaxTokensName, Row, Schema};
 use crate::json::{Json, Object};
+use crate::leftover::asks_nothing;
 use crate::openai::arguments;
+
+mod mistral;
 
 /// The body. Of `stream` and `stream_options`, which are delivery, a whole answer needs neither; a stream is asked for
 /// with its usage, whether or not the client wants to see it, so that its cost is known.
@@ -25,13 +29,33 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
     Json::Object(body).to_bytes()
 }
 
+/// Refuses the first parameter that the provider refuses or ignores, unless its value asks for nothing.
+pub(crate) fn refuse(row: &Row, request: &Request) -> Result<(), Unsupported> {
+    let asked = |name: &&&str| request.body.get(name).is_some_and(|value| !asks_nothing(name, value));
+    match row.refused.iter().find(asked) {
+        None if row.schema == Schema::Mistral => mistral::refuse(row, request),
+        None => Ok(()),
+        Some(name) => Err(Unsupported::new(*name, format!("{} has no such parameter: leave it out", row.name))),
+    }
+}
+
+/// A deployment's name as a part of the path.
+pub(crate) fn in_path(deployment: &str) -> Result<&str, Unsupported> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if deployment.is_empty() || deployment.starts_with('.') || !deployment.bytes().all(plain) {
+        let why = "the target's model is no deployment's name: letters, digits, `-`, `_` and `.`";
+        return Err(Unsupported::new("model", why));
+    }
+    Ok(deployment)
+}
+
 /// The body for an endpoint that counts the prompt's tokens.
 pub(crate) fn write_count(row: &Row, request: &Request, model: &str) -> Bytes {
     Json::Object(prompt(row, request, model)).to_bytes()
 }
 
 fn prompt(row: &Row, request: &Request, model: &str) -> Object {
-    let change = must_change(row, request);
+    let change = row.schema != Schema::Open || must_change(row, request);
     let members = request.body.iter().filter(|(name, _)| !matches!(*name, "stream" | "stream_options"));
     let members = members.map(|(name, value)| {
         let value = match name {
@@ -43,6 +67,9 @@ fn prompt(row: &Row, request: &Request, model: &str) -> Object {
     });
     let mut body = Object::from_unique(members.collect());
     rename_limit(row, &mut body);
+    if row.schema == Schema::Mistral {
+        body.rename("seed", "random_seed");
+    }
     body
 }
 
@@ -64,9 +91,14 @@ fn is_blank(arguments: &str) -> bool {
     arguments.trim().is_empty()
 }
 
+/// What the answers of other protocols hold, signed reasoning first: only their vendor can read it, and this one refuses
+/// the members (field case B033). The reasoning itself goes with them.
+const FOREIGN: &[&str] = &["thinking_blocks", "other_blocks", "reasoning_items", "other_items"];
+
 fn must_change(row: &Row, request: &Request) -> bool {
     let messages = request.body.get("messages").and_then(Json::as_array).unwrap_or_default();
-    if messages.iter().any(|message| message.get("thinking_blocks").is_some()) {
+    let foreign = |message: &Json| FOREIGN.iter().any(|name| message.get(name).is_some());
+    if messages.iter().any(|message| foreign(message) || has_foreign_signatures(row, message)) {
         return true;
     }
     request.messages.iter().any(|message| match message {
@@ -86,10 +118,44 @@ fn messages(row: &Row, value: &Json) -> Json {
         }
         // Servers fail to read a call whose arguments are an empty text (field case B008).
         arguments::fill(message, |arguments| arguments.and_then(Json::as_str).is_some_and(is_blank));
-        // Another vendor's signed reasoning: only that vendor can read it, and this one refuses the member (B033).
-        if message.remove("thinking_blocks").is_some() {
+        if row.schema == Schema::Mistral {
+            mistral::fit(message);
+        }
+        let removed = FOREIGN.iter().filter(|name| message.remove(name).is_some()).count();
+        if removed > 0 {
             message.remove("reasoning_content");
+        }
+        if !row.google_signatures {
+            drop_signatures(message);
         }
     }
     value
+}
+
+/// Google's signatures, as its answers hold them: on the message and on each call.
+fn has_foreign_signatures(row: &Row, message: &Json) -> bool {
+    if row.google_signatures {
+        return false;
+    }
+    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
+    std::iter::once(message).chain(calls).any(|holder| is_googles(holder.get("extra_content")))
+}
+
+fn is_googles(content: Option<&Json>) -> bool {
+    content.is_some_and(|content| content.get("google").is_some())
+}
+
+/// Only Google can read them, and others refuse the member. Its own chat dialect is spoken by a row of its own.
+fn drop_signatures(message: &mut Object) {
+    if is_googles(message.get("extra_content")) {
+        message.remove("extra_content");
+    }
+    let Some(Json::Array(calls)) = message.get_mut("tool_calls") else { return };
+    for call in calls {
+        if let Json::Object(call) = call
+            && is_googles(call.get("extra_content"))
+        {
+            call.remove("extra_content");
+        }
+    }
 }

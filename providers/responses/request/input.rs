@@ -106,6 +106,8 @@ fn refuse_members(at: &str, sent: Option<&Json>) -> Result<(), Unsupported> {
             "thinking_blocks",
             "other_blocks",
             "other_items",
+            "extra_content",
+            "citations",
         ],
         Some("tool") => &["role", "content", "tool_call_id"],
         _ => &["role", "content"],

@@ -82,6 +82,7 @@ impl Scene {
                 base_url: format!("http://{address}"),
                 connect_timeout: Duration::from_secs(5),
                 pool_idle_timeout: Duration::from_secs(5),
+                signing: None,
             })
         };
         let (application, operator) = (transport(application)?, transport(operator)?);

@@ -7,6 +7,7 @@ use crate::anthropic::request::object;
 use crate::call_id::fitting;
 use crate::canonical::{Part, Request, ToolCall};
 use crate::json::{Json, Object};
+use crate::leftover::is_by_product;
 
 pub(super) fn text(content: &str) -> Json {
     object([("type", Json::from("text")), ("text", Json::from(content))])
@@ -105,8 +106,7 @@ pub(super) fn refuse_unknown_members(request: &Request) -> Result<(), Unsupporte
         let at = format!("messages[{i}]");
         refuse_others(&at, message, &["role", "content", "tool_calls", "tool_call_id", "refusal", "name"], |name| {
             // By-products of an answer, as clients send them back: no input to any model but the one that wrote them.
-            matches!(name, "annotations" | "reasoning_content" | "reasoning" | "reasoning_details")
-                || matches!(name, "thinking_blocks" | "other_blocks")
+            is_by_product(name)
         })?;
         let is_user = message.get("role").and_then(Json::as_str) == Some("user");
         if !is_user && message.get_some("name").is_some() {

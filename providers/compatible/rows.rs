@@ -1,0 +1,129 @@
+//! Providers that speak OpenAI's chat protocol, each with what is known of its departures and where that was read.
+//!
+//! Where a shape of errors is not known, OpenAI's is assumed: an error in any other proves nothing and leaves the
+//! attempt unknown, which is the safe side. None of these documents an idempotency key or a look-up of lost answers.
+
+use std::borrow::Cow;
+
+use super::{Auth, ChatPath, ErrorShape, LIKE_OPENAI, Row};
+use crate::canonical::Finish;
+
+pub(super) const COMPATIBLE: &[Row] = &[
+    Row {
+        // Base URL: https://RESOURCE.openai.azure.com. A 400 may be billed (content filter, input limit), and so may a
+        // 408: what a failure cost is not known there, never zero. 401 and 429 are not charged.
+        name: "azure-openai",
+        auth: Auth::Header("api-key"),
+        path: ChatPath::Deployment,
+        api_version: Some(Cow::Borrowed("2024-10-21")),
+        source: "facts 2.1-2.3; learn.microsoft.com/azure/ai-services/openai/reference, 2026-11",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://RESOURCE.openai.azure.com/openai/v1.
+        name: "azure-openai-v1",
+        auth: Auth::Header("api-key"),
+        source: "facts 2.1: /openai/v1/*, api-key; recorded requests, 2026-08",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://RESOURCE.services.ai.azure.com/models.
+        name: "azure-models",
+        auth: Auth::Header("api-key"),
+        api_version: Some(Cow::Borrowed("2024-05-01-preview")),
+        source: "recorded requests to services.ai.azure.com/models, errors included, 2026-08",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://generativelanguage.googleapis.com/v1beta/openai.
+        name: "gemini-openai",
+        error_shapes: &[ErrorShape::Google, ErrorShape::OpenAi],
+        google_signatures: true,
+        source: "ai.google.dev/gemini-api/docs/openai; extra_content as seen in answers, 2026-11",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // 424: generation failed; 429: overloaded; 500: incomplete generation.
+        name: "tgi",
+        error_shapes: &[ErrorShape::TextAndType],
+        overloaded_statuses: &[429],
+        ended_statuses: &[424],
+        finish_words: &[("eos_token", Finish::Stop), ("stop_sequence", Finish::Stop)],
+        source: "facts 2.1-2.3: TGI's docs/openapi.json; 2026-11",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // `abort` as a finish reason is a failure, as for vLLM. Usage has `prompt_tokens_details` only on request.
+        name: "sglang",
+        error_shapes: &[ErrorShape::TopLevel, ErrorShape::OpenAi],
+        source: "facts 2.1; sglang srt/entrypoints/openai/protocol.py, read 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "cerebras",
+        developer_role: false,
+        refused: &["frequency_penalty", "logit_bias", "presence_penalty", "parallel_tool_calls", "service_tier"],
+        source: "inference-docs.cerebras.ai/resources/openai; hexdocs.pm/req_llm/cerebras: 400 for these, 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // A 429 "engine is currently overloaded" is admission, like a rate limit.
+        name: "moonshot",
+        source: "kimi.com/code/docs error reference; MoonshotAI/kimi-cli issue 2011 (too long), read 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://api.perplexity.ai, without a version. Citations stand beside the choices and pass through.
+        name: "perplexity",
+        source: "docs.perplexity.ai/docs/sonar/openai-compatibility: /chat/completions is an alias, read 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://dashscope-intl.aliyuncs.com/compatible-mode/v1, or the one of its region.
+        name: "dashscope",
+        source: "help.aliyun.com/document_detail/2788813 (compatible mode), read 2026-11-30; no deviation recorded",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://open.bigmodel.cn/api/paas/v4.
+        name: "zhipu",
+        source: "docs.bigmodel.cn/api-reference: errors {error: {code, message}}, read 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // 429 comes before any processing: input and reserved output are checked at admission.
+        name: "databricks",
+        source: "learn.microsoft.com/azure/databricks/machine-learning/foundation-model-apis/limits, read 2026-11-30",
+        ..LIKE_OPENAI
+    },
+    Row {
+        name: "scaleway",
+        refused: &[
+            "audio",
+            "frequency_penalty",
+            "logit_bias",
+            "metadata",
+            "modalities",
+            "n",
+            "prediction",
+            "prompt_cache_key",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "top_logprobs",
+            "user",
+        ],
+        source: "scaleway.com/en/developers/api/generative-apis; docs/generative-apis/api-cli/using-chat-api, 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row { name: "lm-studio", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "nvidia-nim", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "deepinfra", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "huggingface", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "sambanova", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "baseten", source: NOTHING, ..LIKE_OPENAI },
+    Row { name: "cloudflare", source: NOTHING, ..LIKE_OPENAI },
+];
+
+/// The provider says that it speaks this protocol; nothing else was read or measured.
+const NOTHING: &str = "no deviation recorded; 2026-11";
