@@ -231,7 +231,7 @@ async fn the_work_of_a_killed_gateway_is_found_by_another() {
 #[tokio::test]
 async fn work_whose_id_was_never_heard_stays_unknown() {
     let alpha = Provider::start().await;
-    let settings = background(&alpha, SOON);
+    let settings = background(&alpha, "lookup_grace = \"3s\"");
     let database = Database::fresh().await;
     let mut killed = Process::spawn(&database, &settings).await;
     let client = killed.client("acme").await;
