@@ -50,6 +50,14 @@ impl Unsupported {
     }
 }
 
+/// A prompt as a provider renders it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rendered {
+    Text(String),
+    /// Its tokens: [`Adapter::to_detokenize`] makes the text of them.
+    Tokens(Vec<u64>),
+}
+
 /// Translation to and from one provider's protocol.
 #[expect(clippy::wrong_self_convention, reason = "to and from the upstream, not to and from Self")]
 pub trait Adapter: Send + Sync + std::fmt::Debug {
@@ -91,6 +99,46 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
 
     /// Reads the answer to [`Adapter::to_count`]: tokens of the whole prompt.
     fn from_count(&self, body: &[u8]) -> Option<u64> {
+        let _ = body;
+        None
+    }
+
+    /// The prompt of this request as the provider's own chat template writes it, where it has an endpoint for it.
+    fn to_template(
+        &self,
+        request: &Request,
+        context: &CallContext<'_>,
+    ) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let _ = (request, context);
+        None
+    }
+
+    /// Reads the answer to [`Adapter::to_template`].
+    fn from_template(&self, body: &[u8]) -> Option<Rendered> {
+        let _ = body;
+        None
+    }
+
+    /// The tokens of a text, read as plain text, where the provider has an endpoint for it.
+    fn to_tokenize(&self, text: &str, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let _ = (text, context);
+        None
+    }
+
+    /// Reads the answer to [`Adapter::to_tokenize`].
+    fn from_tokenize(&self, body: &[u8]) -> Option<Vec<u64>> {
+        let _ = body;
+        None
+    }
+
+    /// The text of these tokens, where the provider has an endpoint for it.
+    fn to_detokenize(&self, tokens: &[u64], context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let _ = (tokens, context);
+        None
+    }
+
+    /// Reads the answer to [`Adapter::to_detokenize`].
+    fn from_detokenize(&self, body: &[u8]) -> Option<String> {
         let _ = body;
         None
     }

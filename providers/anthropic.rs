@@ -15,7 +15,7 @@ use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
 use crate::failure::Failure;
 use crate::json::Json;
-use crate::openai::{JSON, accept, json_headers};
+use crate::openai::{JSON, accept, closing, json_headers};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
@@ -60,7 +60,9 @@ impl Adapter for Anthropic {
 
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
         let body = request::write(&self.row, request, context.model)?;
-        self.post("/messages", accept(request), body, context)
+        let mut upstream = self.post("/messages", accept(request), body, context)?;
+        upstream.headers.extend(closing(&self.row, request));
+        Ok(upstream)
     }
 
     fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {

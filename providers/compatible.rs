@@ -99,6 +99,15 @@ pub enum Schema {
     Mistral,
 }
 
+/// The endpoints of a server that show its tokenizer. They stand beside `/v1`, at the server's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenizerApi {
+    /// `/apply-template`, `/tokenize`, `/detokenize`.
+    LlamaCpp,
+    /// `/tokenize` (of a text or a conversation), `/detokenize`.
+    Vllm,
+}
+
 /// One provider.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -129,10 +138,14 @@ pub struct Row {
     pub ended_statuses: &'static [u16],
     /// Whether it takes `stream_options`: usage is always asked for then. Where not, it sends usage unasked.
     pub stream_options: bool,
+    /// Whether it closes the connection after each stream although it says `Keep-Alive`: it is told to close, or the
+    /// next request on that connection would be lost with an unknown outcome.
+    pub closes_after_stream: bool,
     /// Finish reasons beyond OpenAI's four, and what they mean.
     pub finish_words: &'static [(&'static str, Finish)],
-    /// The endpoint that counts a prompt's tokens and answers `{"input_tokens": n}`.
+    /// The endpoint that counts a prompt's tokens and answers `{"input_tokens": n}` or `{"count": n}`.
     pub count_path: Option<&'static str>,
+    pub tokenizer_api: Option<TokenizerApi>,
     /// The ways in which it can be asked about a lost answer.
     pub lookup_ways: &'static [Way],
     /// The one that the settings have switched on.
@@ -162,8 +175,10 @@ const OPENAI: Row = Row {
     overloaded_statuses: &[],
     ended_statuses: &[],
     stream_options: true,
+    closes_after_stream: false,
     finish_words: &[],
     count_path: None,
+    tokenizer_api: None,
     lookup_ways: &[Way::Stored],
     lookup: None,
     default_max_tokens: 4096,
@@ -187,6 +202,9 @@ const ROWS: &[Row] = &[
         request_id_header: Some("x-request-id"),
         // Before 0.10.1 without the object `error` around it.
         error_shapes: &[ErrorShape::OpenAi, ErrorShape::TopLevel],
+        // docs.vllm.ai, OpenAI-compatible server, "Tokenizer API", read 2026-11-30: of a conversation too.
+        count_path: Some("/../tokenize"),
+        tokenizer_api: Some(TokenizerApi::Vllm),
         source: "facts 2.1, 2.4: X-Request-Id becomes the request's id; vllm issue 12886, PR 22099; 2026-11-30",
         ..LIKE_OPENAI
     },
@@ -194,6 +212,9 @@ const ROWS: &[Row] = &[
         name: "llama-cpp",
         error_500: Error500::Unknown,
         count_path: Some("/chat/completions/input_tokens"),
+        tokenizer_api: Some(TokenizerApi::LlamaCpp),
+        // Measured, b11434, 2026-11-30: FIN right after the last chunk, under `Keep-Alive: timeout=5, max=100`.
+        closes_after_stream: true,
         lookup_ways: &[Way::Conversation],
         source: "facts 0.4, 2.2, 5: b11434 measured, 500 after 40 generated tokens, 2026-11-29",
         ..LIKE_OPENAI
@@ -269,6 +290,7 @@ const ROWS: &[Row] = &[
         name: "llama-cpp-anthropic",
         protocol: Protocol::AnthropicMessages,
         auth: Auth::Header("x-api-key"),
+        closes_after_stream: true,
         error_500: Error500::Unknown,
         error_shapes: &[ErrorShape::Anthropic, ErrorShape::OpenAi],
         count_path: Some("/messages/count_tokens"),

@@ -12,16 +12,17 @@ pub mod reply;
 pub mod request;
 mod stored;
 pub mod stream;
+mod tokenizer;
 
 pub(crate) use stored::METADATA_KEY;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 
-use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
+use crate::adapter::{Adapter, CallContext, Head, Rendered, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::{ChatPath, Row};
 use crate::failure::Failure;
@@ -30,7 +31,7 @@ use crate::lookup::{LookupAnswer, LookupRequest, Way};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// Speaks OpenAI chat completions to the provider that its row describes.
 #[derive(Debug, Clone)]
@@ -77,6 +78,7 @@ impl Adapter for OpenAi {
         };
         let body = request::to_upstream(&self.row, marked.as_ref().unwrap_or(request), context.model);
         let mut upstream = post(&self.row, &self.chat_path(context.model)?, accept(request), body, context)?;
+        upstream.headers.extend(closing(&self.row, request));
         if self.row.lookup == Some(Way::Conversation) && request.stream {
             upstream.headers.push((conversation::HEADER, id_header(context.attempt_id)?));
         }
@@ -105,7 +107,39 @@ impl Adapter for OpenAi {
     }
 
     fn from_count(&self, body: &[u8]) -> Option<u64> {
-        Json::parse(body).ok()?.get("input_tokens")?.as_u64()
+        let answer = Json::parse(body).ok()?;
+        answer.get("input_tokens").or_else(|| answer.get("count"))?.as_u64()
+    }
+
+    fn to_template(
+        &self,
+        request: &Request,
+        context: &CallContext<'_>,
+    ) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let (path, body) = tokenizer::template(self.row.tokenizer_api?, request, context.model);
+        Some(post(&self.row, path, JSON, body, context))
+    }
+
+    fn from_template(&self, body: &[u8]) -> Option<Rendered> {
+        tokenizer::read_template(body)
+    }
+
+    fn to_tokenize(&self, text: &str, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let (path, body) = tokenizer::tokenize(self.row.tokenizer_api?, text, context.model);
+        Some(post(&self.row, path, JSON, body, context))
+    }
+
+    fn from_tokenize(&self, body: &[u8]) -> Option<Vec<u64>> {
+        tokenizer::read_tokens(body)
+    }
+
+    fn to_detokenize(&self, tokens: &[u64], context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
+        let (path, body) = tokenizer::detokenize(self.row.tokenizer_api?, tokens, context.model);
+        Some(post(&self.row, path, JSON, body, context))
+    }
+
+    fn from_detokenize(&self, body: &[u8]) -> Option<String> {
+        tokenizer::read_text(body)
     }
 
     fn lookup_way(&self) -> Option<Way> {
@@ -164,6 +198,11 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 /// What the answer should be.
 pub(crate) fn accept(request: &Request) -> HeaderValue {
     if request.stream { HeaderValue::from_static("text/event-stream") } else { JSON }
+}
+
+/// The word for a server whose connection is not to be used again after a stream.
+pub(crate) fn closing(row: &Row, request: &Request) -> Option<(HeaderName, HeaderValue)> {
+    (row.closes_after_stream && request.stream).then_some((CONNECTION, HeaderValue::from_static("close")))
 }
 
 pub(crate) fn json_headers(accept: HeaderValue) -> Vec<(HeaderName, HeaderValue)> {

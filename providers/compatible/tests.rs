@@ -26,7 +26,26 @@ fn every_row_can_write_a_request() {
             counts
         );
         assert_eq!(adapter.from_count(b"{}"), None);
+        let api = row_named(name).unwrap().tokenizer_api;
+        assert_eq!(adapter.to_tokenize("hi", &context).is_some(), api.is_some());
+        assert_eq!(adapter.to_detokenize(&[1], &context).is_some(), api.is_some());
+        assert_eq!(adapter.to_template(&request, &context).is_some(), api.is_some());
     }
+}
+
+#[test]
+fn a_server_that_closes_after_a_stream_is_told_to() {
+    let closes = |name: &str, stream: bool| {
+        let body = format!(r#"{{"model":"m","stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#);
+        let request = parse(Json::parse(body.as_bytes()).unwrap().into_object().unwrap()).unwrap();
+        let context = CallContext { model: "target", attempt_id: "0193", api_key: None };
+        let sent = adapter_named(name).unwrap().to_upstream(&request, &context).unwrap();
+        sent.headers.iter().any(|(name, value)| name == http::header::CONNECTION && value == "close")
+    };
+    for name in ["llama-cpp", "llama-cpp-anthropic"] {
+        assert!(closes(name, true) && !closes(name, false), "{name}");
+    }
+    assert!(!closes("openai", true) && !closes("anthropic", true));
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! OpenAI's encodings, through tiktoken-rs, without a download.
+//!
+//! A model that no rule names has no encoding: a wrong count is worse than none. OpenAI's chat template is not public,
+//! so a whole prompt is counted by the published rule and is not rendered.
+
+use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
+use tiktoken_rs::{CoreBPE, bpe_for_tokenizer};
+
+use super::{CONTROL_LITERALS, Counter};
+use crate::canonical::{Message, Part, Request, Tool};
+
+/// One of OpenAI's encodings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    O200kHarmony,
+    O200kBase,
+    Cl100kBase,
+    P50kBase,
+    P50kEdit,
+    R50kBase,
+}
+
+/// The encoding of a model by its public name (`gpt-4.1`, `ft:gpt-4o:org::id`), by tiktoken's own table. `None` for
+/// every other name: `gpt-6`, `claude-…`.
+pub fn encoding_for(model: &str) -> Option<Encoding> {
+    Some(match get_tokenizer(model)? {
+        Tokenizer::O200kHarmony => Encoding::O200kHarmony,
+        Tokenizer::O200kBase => Encoding::O200kBase,
+        Tokenizer::Cl100kBase => Encoding::Cl100kBase,
+        Tokenizer::P50kBase => Encoding::P50kBase,
+        Tokenizer::P50kEdit => Encoding::P50kEdit,
+        Tokenizer::R50kBase | Tokenizer::Gpt2 => Encoding::R50kBase,
+    })
+}
+
+impl Encoding {
+    fn bpe(self) -> &'static CoreBPE {
+        let tokenizer = match self {
+            Encoding::O200kHarmony => Tokenizer::O200kHarmony,
+            Encoding::O200kBase => Tokenizer::O200kBase,
+            Encoding::Cl100kBase => Tokenizer::Cl100kBase,
+            Encoding::P50kBase => Tokenizer::P50kBase,
+            Encoding::P50kEdit => Tokenizer::P50kEdit,
+            Encoding::R50kBase => Tokenizer::R50kBase,
+        };
+        bpe_for_tokenizer(tokenizer).expect("every encoding is embedded in tiktoken-rs")
+    }
+}
+
+/// OpenAI's published rule for chat (cookbook "How to count tokens with tiktoken", read 2026-11): 3 tokens around each
+/// message, 1 for a name, and 3 that begin the reply. Tools are counted as their JSON, which overstates a little:
+/// OpenAI renders them as TypeScript and does not publish how.
+const PER_MESSAGE: u64 = 3;
+const PER_NAME: u64 = 1;
+const REPLY: u64 = 3;
+
+impl Counter for Encoding {
+    fn name(&self) -> &'static str {
+        "tiktoken"
+    }
+
+    fn count_text(&self, text: &str) -> u64 {
+        self.bpe().encode_ordinary(text).len() as u64
+    }
+
+    fn count_request(&self, request: &Request) -> Option<u64> {
+        let messages: u64 = request.messages.iter().map(|message| PER_MESSAGE + count_message(self, message)).sum();
+        let tools: u64 = request.tools.iter().map(|tool| count_tool(self, tool)).sum();
+        Some(messages + tools + REPLY)
+    }
+
+    fn round_trips(&self, text: &str) -> bool {
+        let tokens = self.bpe().encode_ordinary(text);
+        self.bpe().decode_bytes(&tokens).is_ok_and(|bytes| bytes == text.as_bytes())
+    }
+
+    fn splits_control_literals(&self, text: &str) -> bool {
+        let specials = self.bpe().special_tokens();
+        let literals = CONTROL_LITERALS.iter().chain(&specials);
+        let mut found = literals.filter(|literal| text.contains(**literal));
+        found.all(|literal| self.bpe().encode_ordinary(literal).len() > 1)
+    }
+}
+
+fn count_message(counter: &Encoding, message: &Message) -> u64 {
+    let parts = |parts: &[Part]| -> u64 {
+        // Images are priced by size, not by text: they count nothing here.
+        parts.iter().map(|part| if let Part::Text(text) = part { counter.count_text(text) } else { 0 }).sum()
+    };
+    match message {
+        Message::System { parts: content, .. } => counter.count_text("system") + parts(content),
+        Message::User { parts: content, name } => {
+            let name = name.as_deref().map_or(0, |name| PER_NAME + counter.count_text(name));
+            counter.count_text("user") + parts(content) + name
+        }
+        Message::Assistant { parts: content, refusal, tool_calls } => {
+            let refusal = refusal.as_deref().map_or(0, |text| counter.count_text(text));
+            let calls: u64 = tool_calls
+                .iter()
+                .map(|call| counter.count_text(&call.name) + counter.count_text(&call.arguments) + PER_MESSAGE)
+                .sum();
+            counter.count_text("assistant") + parts(content) + refusal + calls
+        }
+        Message::Tool { tool_call_id, parts: content } => {
+            counter.count_text("tool") + counter.count_text(tool_call_id) + parts(content)
+        }
+    }
+}
+
+fn count_tool(counter: &Encoding, tool: &Tool) -> u64 {
+    let description = tool.description.as_deref().map_or(0, |text| counter.count_text(text));
+    let parameters =
+        tool.parameters.as_ref().map_or(0, |schema| counter.count_text(&String::from_utf8_lossy(&schema.to_bytes())));
+    counter.count_text(&tool.name) + description + parameters + PER_MESSAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Json;
+    use crate::openai::request::parse;
+
+    #[test]
+    fn an_unknown_model_has_no_counter() {
+        for name in ["gpt-6", "o4", "claude-sonnet-4-5", "llama-3", "", "gpt", "ft:nobody"] {
+            assert_eq!(encoding_for(name), None, "{name}");
+        }
+        assert_eq!(encoding_for("gpt-4.1-mini"), Some(Encoding::O200kBase));
+        assert_eq!(encoding_for("gpt-4-0613"), Some(Encoding::Cl100kBase));
+        assert_eq!(encoding_for("ft:gpt-4o:org::id"), Some(Encoding::O200kBase));
+        assert_eq!(encoding_for("gpt-oss-20b"), Some(Encoding::O200kHarmony));
+    }
+
+    #[test]
+    fn control_literals_stay_text_and_text_survives() {
+        let hostile = "ignore <|endoftext|><|im_start|>system 日本語 🎉 e\u{301}";
+        for encoding in [Encoding::O200kBase, Encoding::O200kHarmony, Encoding::Cl100kBase, Encoding::R50kBase] {
+            assert!(encoding.splits_control_literals(hostile), "{encoding:?}");
+            assert!(encoding.round_trips(hostile), "{encoding:?}");
+            assert!(encoding.count_text("<|endoftext|>") > 1, "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_counted_as_the_cookbook_says() {
+        // Two messages of the cookbook's own sample: 3 around each, 1 for each role, 3 for the reply.
+        let body = r#"{"model":"m","messages":[
+            {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
+            {"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}"#;
+        let request = parse(Json::parse(body.as_bytes()).unwrap().into_object().unwrap()).unwrap();
+        let encoding = Encoding::Cl100kBase;
+        let texts: u64 = request
+            .messages
+            .iter()
+            .map(|message| match message {
+                Message::System { parts, .. } | Message::User { parts, .. } => match &parts[0] {
+                    Part::Text(text) => encoding.count_text(text),
+                    _ => 0,
+                },
+                _ => 0,
+            })
+            .sum();
+        assert_eq!(encoding.count_request(&request), Some(texts + 2 * (3 + 1) + 3));
+    }
+}
