@@ -9,7 +9,10 @@
 //! consumer could not read has failed.
 
 pub mod assertion;
+pub mod budget;
 pub mod check;
+pub mod estimate;
+mod expression;
 pub mod live;
 pub mod observation;
 mod probe;
@@ -18,6 +21,8 @@ pub mod recording;
 pub mod report;
 pub mod round_trip;
 pub mod runner;
+pub mod sampling;
+pub mod scaffold;
 pub mod schema;
 pub mod suite;
 mod template;
@@ -31,6 +36,6 @@ mod sound;
 
 pub use check::{CheckResult, Kind, Verdict};
 pub use report::{Evidence, NotPassed, Report};
-pub use runner::{Progress, TargetInfo, run};
+pub use runner::{Options, Progress, TargetInfo, run, run_with};
 pub use suite::{Suite, SuiteError};
 pub use upstream::{LiveUpstream, Mode, RecordingUpstream, ReplayUpstream, Upstream};

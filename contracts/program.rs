@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use crate::check::excerpt;
+use crate::check::excerpt_of_end;
 
 const KEPT_BYTES: u64 = 16 * 1024;
 
@@ -43,13 +43,21 @@ pub(crate) async fn understands(
     match tokio::time::timeout(limit, feed(&mut child, input)).await {
         Ok(Ok((status, _))) if status.success() => Ok(()),
         Ok(Ok((status, stderr))) => {
-            Err(format!("program {name} did not understand it ({status}): {}", excerpt(&stderr)))
+            Err(format!("program {name} did not understand it ({status}): {}", last_words(&stderr)))
         }
         Ok(Err(e)) => Err(format!("program {name}: {e}")),
         Err(_) => {
             kill(&mut child).await;
             Err(format!("program {name} was killed after {} s without an answer", limit.as_secs_f32()))
         }
+    }
+}
+
+/// What it wrote to standard error, or the end of it: that is where most programs say why.
+fn last_words(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => "it said nothing on standard error".to_owned(),
+        said => excerpt_of_end(said),
     }
 }
 
@@ -94,6 +102,7 @@ async fn feed(child: &mut Child, input: &str) -> std::io::Result<(std::process::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check;
 
     fn argv(script: &str) -> Vec<String> {
         vec!["sh".into(), "-c".into(), script.into()]
@@ -112,6 +121,15 @@ mod tests {
     async fn a_program_that_exits_otherwise_is_quoted() {
         let error = run("echo no such category >&2; exit 3").await.unwrap_err();
         assert!(error.contains("exit status: 3") && error.contains("no such category"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn of_a_long_complaint_the_end_is_kept_and_silence_is_told() {
+        let script = "i=0; while [ $i -lt 50 ]; do echo \"  File line $i\" >&2; i=$((i+1)); done; echo KeyError: total >&2; exit 1";
+        let error = run(script).await.unwrap_err();
+        assert!(error.ends_with("KeyError: total”") && error.chars().count() < check::DETAIL_LIMIT - 60, "{error}");
+        let silent = run("exit 1").await.unwrap_err();
+        assert!(silent.ends_with("it said nothing on standard error"), "{silent}");
     }
 
     #[tokio::test]

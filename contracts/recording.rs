@@ -4,7 +4,7 @@
 //! recorded, and what was recorded is read by today's code. Of headers only `content-type` is kept, and the provider's
 //! key is masked wherever it stands. A replay has no network: what is missing is said, never fetched.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +17,10 @@ use crate::assertion::first_difference;
 use crate::observation::Observation;
 use crate::suite::{Source, Suite, SuiteError};
 use crate::upstream::{Exchanged, LiveUpstream, Mode, Network, ProviderUpstream, Wire};
+
+mod journal;
+
+pub use journal::{Facts, Journal, Kept};
 
 /// The provider over the network, with every exchange written down.
 pub type RecordingUpstream = ProviderUpstream<Recorder<Network>>;
@@ -38,6 +42,7 @@ impl<W: Wire> ProviderUpstream<W> {
         let folder = suite.source.folder().ok_or_else(|| SuiteError {
             file: suite.name().to_owned(),
             line: None,
+            column: None,
             what: "a shipped suite has no folder to record into".to_owned(),
             cure: "Copy it under contracts.dir and record there".to_owned(),
         })?;
@@ -45,6 +50,7 @@ impl<W: Wire> ProviderUpstream<W> {
         std::fs::create_dir_all(&folder).map_err(|e| SuiteError {
             file: folder.display().to_string(),
             line: None,
+            column: None,
             what: format!("the folder cannot be made: {e}"),
             cure: "Give it to the user that records".to_owned(),
         })?;
@@ -85,11 +91,18 @@ impl<W: Wire> Wire for Recorder<W> {
         let exchanged = self.inner.exchange(name, request).await;
         let Some(document) = self.document(&path, &body, &exchanged) else { return exchanged };
         let file = self.folder.join(format!("{name}.json"));
-        match tokio::fs::write(&file, document).await {
+        match write_whole(&file, document).await {
             Ok(()) => exchanged,
             Err(e) => Exchanged::Nothing(Observation::Recording(format!("{} cannot be written: {e}", file.display()))),
         }
     }
+}
+
+/// Whole or not at all, whenever this process ends.
+async fn write_whole(file: &Path, document: Vec<u8>) -> std::io::Result<()> {
+    let unfinished = file.with_extension("json.new");
+    tokio::fs::write(&unfinished, document).await?;
+    tokio::fs::rename(&unfinished, file).await
 }
 
 impl<W> Recorder<W> {
@@ -143,7 +156,7 @@ impl<W> Recorder<W> {
 }
 
 /// One member a line, so that a change of a recording can be read in a diff. Numbers stay as they are.
-fn pretty(json: &Json, depth: usize, out: &mut Vec<u8>) {
+pub(crate) fn pretty(json: &Json, depth: usize, out: &mut Vec<u8>) {
     let newline = |depth: usize, out: &mut Vec<u8>| {
         out.push(b'\n');
         out.extend(std::iter::repeat_n(b' ', 2 * depth));
@@ -190,6 +203,18 @@ impl Wire for Replay {
     const MODE: Mode = Mode::Replay;
 
     async fn exchange(&self, name: &str, request: UpstreamRequest) -> Exchanged {
+        self.read(name, &request)
+    }
+}
+
+impl Replay {
+    /// The status of the answer of this name, where there is one.
+    fn status(&self, name: &str) -> Option<StatusCode> {
+        let bytes = self.source.read(&format!("{}/{name}.json", self.folder)).ok()?;
+        answer_from(Json::parse(&bytes).ok()?.get("response")).map(|(head, _)| head.status)
+    }
+
+    fn read(&self, name: &str, request: &UpstreamRequest) -> Exchanged {
         let file = format!("{}/{name}.json", self.folder);
         let shown = self.source.shown(&file);
         let Ok(bytes) = self.source.read(&file) else {
@@ -201,7 +226,7 @@ impl Wire for Replay {
             Ok(document) => document,
             Err(e) => return unreadable(&e.to_string()),
         };
-        if let Some(difference) = stale(&document, &request) {
+        if let Some(difference) = stale(&document, request) {
             return Exchanged::Nothing(Observation::Stale { file: shown, difference });
         }
         if let Some(failure) = document.get("failure") {
@@ -270,3 +295,5 @@ fn failure_from(words: &Json) -> Failure {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wires;

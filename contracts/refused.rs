@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::runner::{TargetInfo, run_with_counter};
 use crate::sound::{Gullible, Honest, Lossy, Sound};
 use crate::suite::Suite;
-use crate::upstream::{Call, Mode, Upstream};
+use crate::upstream::{Call, Mode, Shown, Upstream};
 
 /// One refused case.
 #[derive(Debug, Deserialize)]
@@ -68,6 +68,17 @@ struct Change {
     no_count: bool,
     failure: Option<String>,
     param: Option<String>,
+    /// Choices that come back, where that is not as many as were asked for.
+    choices: Option<usize>,
+    /// The model that says it answered.
+    model: Option<String>,
+    /// In the rendered prompt: what is replaced, and by what.
+    rendered: Option<(String, String)>,
+    /// What the provider's tokenizer makes of each text: what is replaced, and by what.
+    coded: Option<(String, String)>,
+    /// The provider does not show its tokenizer.
+    #[serde(default)]
+    shows_nothing: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,6 +121,12 @@ impl Change {
             _ => answer_where_a_failure_was_due(),
         };
         self.change_choice(&mut reply);
+        if let (Some(n), Some(last)) = (self.choices, reply.choices.last().cloned()) {
+            reply.choices.resize(n, last);
+        }
+        if self.model.is_some() {
+            reply.model = self.model.clone();
+        }
         self.change_usage(&mut reply);
         Observation::Answered(reply)
     }
@@ -126,7 +143,9 @@ impl Change {
                 .map(|c| ToolCall { id: c.id.clone(), name: c.name.clone(), arguments: c.arguments.clone() })
                 .collect();
         }
-        choice.refusal = self.refusal.clone();
+        if let Some(refusal) = &self.refusal {
+            choice.refusal = Some(refusal.clone());
+        }
         if let Some(word) = &self.finish {
             choice.finish = match word.as_str() {
                 "stop" => Finish::Stop,
@@ -190,6 +209,29 @@ impl Upstream for Changed<'_> {
         }
         count
     }
+
+    async fn render(&self, call: &Call) -> Shown<String> {
+        if self.changes.iter().any(|c| c.shows_nothing) {
+            return Shown::NoEndpoint;
+        }
+        let rendered = self.sound.render(call).await;
+        replaced(rendered, self.changes.iter().find_map(|c| c.rendered.as_ref()))
+    }
+
+    async fn code(&self, name: &str, text: &str) -> Shown<String> {
+        if self.changes.iter().any(|c| c.shows_nothing) {
+            return Shown::NoEndpoint;
+        }
+        replaced(self.sound.code(name, text).await, self.changes.iter().find_map(|c| c.coded.as_ref()))
+    }
+}
+
+/// One change of what is shown, where a case has one.
+fn replaced(shown: Shown<String>, change: Option<&(String, String)>) -> Shown<String> {
+    match (shown, change) {
+        (Shown::Seen(text), Some((from, to))) => Shown::Seen(text.replace(from.as_str(), to)),
+        (shown, _) => shown,
+    }
 }
 
 fn folder() -> PathBuf {
@@ -202,7 +244,7 @@ fn target() -> TargetInfo {
 
 async fn judged(suite: &Suite, changes: &[Change], counter: LocalCounter) -> Report {
     let upstream = Changed { sound: Sound { suite, window: 4_000 }, changes };
-    let local: Option<&(dyn Counter + Sync)> = match counter {
+    let local: Option<&dyn Counter> = match counter {
         LocalCounter::Honest => Some(&Honest),
         LocalCounter::Lossy => Some(&Lossy),
         LocalCounter::Gullible => Some(&Gullible),
@@ -231,14 +273,17 @@ fn cases_of(check: &str) -> Vec<(String, Refused)> {
 }
 
 #[tokio::test]
-async fn a_sound_provider_passes_every_check_of_every_suite() {
+async fn a_sound_provider_passes_every_check() {
     let everything = Suite::load(&folder().join("everything")).unwrap();
     let report = judged(&everything, &[], LocalCounter::Honest).await;
     assert!(report.passed(), "{report}");
-    let skipped: Vec<_> = report.checks().iter().filter(|c| c.verdict == Verdict::Skipped).map(|c| c.name).collect();
-    assert_eq!(skipped, ["temperature_accepted"], "the suite that uses everything leaves something out");
-    for name in Suite::shipped() {
-        let suite = Suite::embedded(&name).unwrap();
+    let skipped: Vec<_> = report.checks().iter().filter(|c| c.verdict == Verdict::Skipped).collect();
+    let names: Vec<_> = skipped.iter().map(|c| c.name).collect();
+    // The sound one refuses what is too long.
+    assert!(names.is_empty(), "the suite that uses everything leaves something out: {skipped:?}");
+    // What these ask for can be answered from a script; the simulated model of `interlock sim` answers the others too.
+    for name in ["draft-replies", "small-model", "support-triage"] {
+        let suite = Suite::embedded(name).unwrap();
         let upstream = Sound { suite: &suite, window: suite.tokenizer.window.unwrap_or(100_000) };
         let report = run_with_counter(&suite, &upstream, target(), Some(&Honest), &|_| ()).await;
         assert!(report.passed(), "{report}");
@@ -268,6 +313,19 @@ async fn every_check_refuses_each_of_its_cases_and_no_other_check_does() {
     }
     assert!(wrong.is_empty(), "{} cases judged wrongly:\n{}", wrong.len(), wrong.join("\n"));
     assert!(without.is_empty(), "checks without a refused case: {without:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_repeat_shows_nothing_about_a_keyword() {
+    let suite = Suite::load(&folder().join("everything")).unwrap();
+    let deaf = r#"[{ "probe": "keyword_none", "text": "{\"category\":\"billing\",\"order\":1,\"summary\":\"x\"}" }]"#;
+    let changes: Vec<Change> = serde_json::from_str(deaf).unwrap();
+    let about = |report: &Report| -> BTreeSet<Verdict> {
+        report.checks().iter().filter(|c| c.name == check::KEYWORDS.name).map(|c| c.verdict).collect()
+    };
+    let report = judged(&suite, &changes, LocalCounter::Honest).await;
+    assert_eq!(about(&report), [Verdict::Skipped].into(), "{report}");
+    assert_eq!(about(&judged(&suite, &[], LocalCounter::Honest).await), [Verdict::Passed].into());
 }
 
 #[test]

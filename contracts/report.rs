@@ -3,15 +3,21 @@
 //! A [`Report`] is made by the runner only. [`Evidence`], the one thing that a permit may rest on, is made from a report
 //! only, and only if all three kinds passed with nothing required left out.
 
-use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use serde::Serialize;
 
+mod diff;
+mod junit;
+mod table;
+
+use crate::budget::{Prices, Spent};
 use crate::check::{CheckResult, Kind, Verdict};
 use crate::runner::TargetInfo;
 use crate::suite::Suite;
 use crate::upstream::Mode;
+
+pub use diff::{Change, Diff, Difference, RunFacts, RunRow, diff};
 
 /// The result of one run of one suite against one target.
 #[derive(Debug, Clone)]
@@ -22,8 +28,13 @@ pub struct Report {
     target: TargetInfo,
     checks: Vec<CheckResult>,
     required: Vec<&'static str>,
+    pass_rate: f64,
     calls: u64,
     duration: Duration,
+    spent: Spent,
+    prices: Option<Prices>,
+    /// Why the plan was not made to its end.
+    incomplete: Option<String>,
 }
 
 /// The verdict of a whole run or of one kind: there is no third.
@@ -56,6 +67,16 @@ pub struct ReportJson<'a> {
     pub adapter_version: &'a str,
     pub calls: u64,
     pub duration_ms: u64,
+    pub pass_rate: f64,
+    pub spent: Spent,
+    /// What the tokens cost; absent where no price was stated, which is not zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<&'a str>,
+    /// Why the run ended before its plan did. Such a run has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<&'a str>,
     pub checks: &'a [CheckResult],
 }
 
@@ -93,9 +114,25 @@ impl Report {
             target,
             checks,
             required: suite.required().to_vec(),
+            pass_rate: suite.pass_rate(),
             calls,
             duration,
+            spent: Spent { requests: calls, ..Spent::default() },
+            prices: None,
+            incomplete: None,
         }
+    }
+
+    pub(crate) fn with_spent(mut self, spent: Spent, prices: Option<Prices>) -> Self {
+        self.spent = spent;
+        self.prices = prices;
+        self
+    }
+
+    /// The plan was not made to its end. Whatever else it says, such a report has not passed.
+    pub(crate) fn ended_early(mut self, why: String) -> Self {
+        self.incomplete = Some(why);
+        self
     }
 
     pub fn suite(&self) -> &str {
@@ -125,6 +162,21 @@ impl Report {
 
     pub fn duration(&self) -> Duration {
         self.duration
+    }
+
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Why the run ended before its plan did.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
+    /// What the tokens cost, and in which currency; `None`: no price was stated.
+    fn cost(&self) -> Option<(f64, &str)> {
+        let prices = self.prices.as_ref()?;
+        Some((prices.of(self.spent.input_tokens, self.spent.output_tokens), &prices.currency))
     }
 
     pub fn verdict(&self) -> RunVerdict {
@@ -167,6 +219,11 @@ impl Report {
             adapter_version: &self.target.adapter_version,
             calls: self.calls,
             duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+            pass_rate: self.pass_rate,
+            spent: self.spent,
+            cost: self.cost().map(|(cost, _)| cost),
+            currency: self.cost().map(|(_, currency)| currency),
+            incomplete: self.incomplete(),
             checks: &self.checks,
         }
     }
@@ -176,12 +233,22 @@ impl Report {
         self.to_string()
     }
 
+    /// The report for a CI server: JUnit's XML.
+    pub fn to_junit(&self) -> String {
+        junit::write(self)
+    }
+
     fn with(&self, verdict: Verdict) -> impl Iterator<Item = &CheckResult> {
         self.checks.iter().filter(move |c| c.verdict == verdict)
     }
 
     fn shortcomings(&self) -> Vec<String> {
-        Kind::ALL.into_iter().flat_map(|kind| self.shortcomings_of(kind)).collect()
+        let mut out: Vec<String> = Kind::ALL.into_iter().flat_map(|kind| self.shortcomings_of(kind)).collect();
+        // Most often the check that ended it has said so.
+        if let Some(why) = self.incomplete.as_ref().filter(|_| out.is_empty()) {
+            out.push(format!("the run is incomplete: {why}"));
+        }
+        out
     }
 
     fn shortcomings_of(&self, kind: Kind) -> Vec<String> {
@@ -230,70 +297,6 @@ impl Evidence {
     /// What the evidence does not cover.
     pub fn skipped(&self) -> &[CheckResult] {
         &self.skipped
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let t = &self.target;
-        let verdict = if self.passed() { "PASSED" } else { "FAILED" };
-        writeln!(
-            f,
-            "{verdict}: {} against {}/{} ({}, {})",
-            self.suite,
-            t.provider,
-            t.model,
-            t.adapter_version,
-            self.mode.as_str()
-        )?;
-        writeln!(
-            f,
-            "{} calls in {:.1} s, suite digest {}",
-            self.calls,
-            self.duration.as_secs_f32(),
-            self.suite_digest.get(..12).unwrap_or(&self.suite_digest)
-        )?;
-        writeln!(f)?;
-        for kind in Kind::ALL {
-            let count = |v| self.checks.iter().filter(|c| c.kind == kind && c.verdict == v).count();
-            writeln!(
-                f,
-                "  {:<11} {:<7} {:>3} passed {:>3} failed {:>3} skipped",
-                kind.as_str(),
-                self.kind_verdict(kind).as_str(),
-                count(Verdict::Passed),
-                count(Verdict::Failed),
-                count(Verdict::Skipped)
-            )?;
-        }
-        f.write_str(&self.section("What failed", Verdict::Failed))?;
-        let without: Vec<String> = self
-            .shortcomings()
-            .into_iter()
-            .filter(|s| s.starts_with("no ") || s.contains(" is required and was "))
-            .collect();
-        if !without.is_empty() {
-            writeln!(f, "\nWhat is missing")?;
-            for line in without {
-                writeln!(f, "  {line}")?;
-            }
-        }
-        f.write_str(&self.section("What was not judged", Verdict::Skipped))
-    }
-}
-
-impl Report {
-    fn section(&self, title: &str, verdict: Verdict) -> String {
-        let mut out = String::new();
-        // A step that was not reached says nothing beside the one that was missed.
-        for check in self.with(verdict).filter(|c| c.detail != crate::schema::NOT_REACHED) {
-            if out.is_empty() {
-                let _ = write!(out, "\n{title}\n");
-            }
-            let name = format!("{}/{}", check.kind, check.name);
-            let _ = writeln!(out, "  {name:<35} {:<18} {}", check.case, check.detail);
-        }
-        out
     }
 }
 

@@ -3,6 +3,9 @@
 //! Each answer climbs the same ladder, and the first step that it misses is the one that failed: the steps above are
 //! not judged for it. The finish reason is looked at before the text. Nothing is unwrapped, repaired or coerced.
 
+mod example;
+mod keywords;
+
 use providers::canonical::{Choice, Finish};
 use providers::json::Json;
 
@@ -11,7 +14,11 @@ use crate::observation::Observation;
 use crate::probe;
 use crate::program;
 use crate::runner::Transcript;
+use crate::sampling::Sample;
 use crate::suite::{Case, Output, Program, Suite};
+
+pub(crate) use example::example;
+pub(crate) use keywords::asked_for;
 
 /// The ladder, lowest step first.
 const LADDER: [&CheckInfo; 9] = [
@@ -47,6 +54,9 @@ pub(crate) async fn judge(suite: &Suite, transcript: &Transcript) -> Vec<CheckRe
         }
     }
     results.extend(not_used(suite, &results));
+    if !suite.skip.contains_key(check::KEYWORDS.name) {
+        results.extend(keywords::judge(suite, transcript));
+    }
     results
 }
 
@@ -78,11 +88,12 @@ fn summed(suite: &Suite, case: &Case, step: &CheckInfo, climbs: &[Climb]) -> Che
     let past = climbs.iter().filter(|c| c.as_ref().is_none_or(|(at, _)| rung(at) > here)).count();
     let missed: Vec<&String> = climbs.iter().flatten().filter(|(at, _)| *at == step.name).map(|(_, why)| why).collect();
     let total = climbs.len();
+    let sample = Sample::new(past, total);
     if past as f64 >= suite.pass_rate * total as f64 - 1e-9 {
-        return step.passed(&case.name, format!("{past} of {total}"));
+        return step.passed(&case.name, "").sampled(sample, suite.pass_rate);
     }
     match missed.first() {
-        Some(why) => step.failed(&case.name, format!("{why} ({} of {total} failed)", missed.len())),
+        Some(why) => step.failed(&case.name, why).sampled(sample, suite.pass_rate),
         None => step.skipped(&case.name, NOT_REACHED),
     }
 }

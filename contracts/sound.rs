@@ -3,7 +3,9 @@
 //! It follows the generic rules (obeys `Reply with exactly: X`, honours every parameter, counts honestly) and answers a
 //! suite's cases as their assertions want it. The refused cases change one answer of it at a time.
 
-use providers::canonical::{Choice, Finish, Message, Part, Reply, Request, Tool, ToolCall, Usage};
+use providers::canonical::{
+    Choice, Finish, Message, Part, Reply, Request, ResponseFormat, Tool, ToolCall, ToolChoice, Usage,
+};
 use providers::failure::{Failure, Proof, Rejection};
 use providers::json::{Json, Number, Object};
 use providers::tokens::Counter;
@@ -11,7 +13,7 @@ use providers::tokens::Counter;
 use crate::assertion::Op;
 use crate::observation::{Count, Observation};
 use crate::suite::Suite;
-use crate::upstream::{Call, Mode, Upstream};
+use crate::upstream::{Call, Mode, Shown, Upstream};
 
 /// Counts four characters a token and three tokens a message, and loses nothing.
 #[derive(Debug)]
@@ -30,11 +32,14 @@ fn count(request: &Request) -> u64 {
 }
 
 impl Counter for Honest {
+    fn name(&self) -> &'static str {
+        "honest"
+    }
     fn count_text(&self, text: &str) -> u64 {
         text.chars().count().div_ceil(4) as u64
     }
-    fn count_request(&self, request: &Request) -> u64 {
-        count(request)
+    fn count_request(&self, request: &Request) -> Option<u64> {
+        Some(count(request))
     }
     fn round_trips(&self, _text: &str) -> bool {
         true
@@ -45,11 +50,14 @@ impl Counter for Honest {
 }
 
 impl Counter for Lossy {
+    fn name(&self) -> &'static str {
+        "lossy"
+    }
     fn count_text(&self, text: &str) -> u64 {
         Honest.count_text(text)
     }
-    fn count_request(&self, request: &Request) -> u64 {
-        count(request)
+    fn count_request(&self, request: &Request) -> Option<u64> {
+        Some(count(request))
     }
     fn round_trips(&self, text: &str) -> bool {
         text.is_ascii()
@@ -60,11 +68,14 @@ impl Counter for Lossy {
 }
 
 impl Counter for Gullible {
+    fn name(&self) -> &'static str {
+        "gullible"
+    }
     fn count_text(&self, text: &str) -> u64 {
         Honest.count_text(text)
     }
-    fn count_request(&self, request: &Request) -> u64 {
-        count(request)
+    fn count_request(&self, request: &Request) -> Option<u64> {
+        Some(count(request))
     }
     fn round_trips(&self, _text: &str) -> bool {
         true
@@ -99,7 +110,23 @@ impl Upstream for Sound<'_> {
             let long = Proof::Rejected(Rejection::ContextLength);
             return Observation::Failed(Failure::new(long, "context_length_exceeded", "too long"));
         }
+        if let Some(param) = impossible(&request) {
+            let mut refused = Failure::new(Proof::Rejected(Rejection::BadRequest), "invalid_value", "out of range");
+            refused.param = Some(param.to_owned());
+            return Observation::Failed(refused);
+        }
         Observation::Answered(self.answer(&request))
+    }
+
+    async fn render(&self, call: &Call) -> Shown<String> {
+        match providers::openai::request::parse(call.body.clone()) {
+            Ok(request) => Shown::Seen(chatml(&request)),
+            Err(e) => Shown::Failed(e.to_string()),
+        }
+    }
+
+    async fn code(&self, _name: &str, text: &str) -> Shown<String> {
+        Shown::Seen(text.to_owned())
     }
 
     async fn count(&self, call: &Call) -> Count {
@@ -110,10 +137,39 @@ impl Upstream for Sound<'_> {
     }
 }
 
+/// What no provider can do, by the name of the parameter.
+fn impossible(request: &Request) -> Option<&'static str> {
+    let above = |n: &Option<Number>, most: f64| n.as_ref().is_some_and(|n| n.as_f64() > most);
+    let no_schema =
+        |tool: &Tool| tool.parameters.as_ref().is_some_and(|p| jsonschema::validator_for(&p.to_serde()).is_err());
+    if above(&request.temperature, 2.0) {
+        Some("temperature")
+    } else if above(&request.top_p, 1.0) {
+        Some("top_p")
+    } else if request.tools.iter().any(no_schema) {
+        Some("tools")
+    } else {
+        None
+    }
+}
+
+fn chatml(request: &Request) -> String {
+    let turns = request.messages.iter().map(|m| format!("<|im_start|>{}\n{}<|im_end|>\n", role_of(m), text_of(m)));
+    turns.chain(["<|im_start|>assistant\n".to_owned()]).collect()
+}
+
+fn role_of(message: &Message) -> &'static str {
+    match message {
+        Message::System { .. } => "system",
+        Message::User { .. } => "user",
+        Message::Assistant { .. } => "assistant",
+        Message::Tool { .. } => "tool",
+    }
+}
+
 impl Sound<'_> {
     fn answer(&self, request: &Request) -> Reply {
-        let forced = request.tool_choice == Some(providers::canonical::ToolChoice::Required);
-        let tool_calls: Vec<ToolCall> = request.tools.iter().take(usize::from(forced)).map(called).collect();
+        let tool_calls = calls(request);
         let text = if tool_calls.is_empty() { Some(self.text(request)) } else { None };
         let (text, stopped) = stop(text, &request.stop);
         let (text, cut) = limit(text, request.max_tokens);
@@ -123,17 +179,37 @@ impl Sound<'_> {
             (true, false) => Finish::Stop,
         };
         let said = text.as_deref().unwrap_or("call");
-        let tokens = said.split_whitespace().count().max(said.len().div_ceil(16)).max(1) as u64;
+        let tokens = Honest.count_text(said).max(1) * request.n.unwrap_or(1);
         let usage = Usage { input_tokens: count(request), output_tokens: tokens, cached_input_tokens: 0 };
         let choice =
             Choice { index: 0, text, refusal: None, tool_calls, finish, native_finish: finish.as_openai().to_owned() };
-        Reply { id: None, model: None, choices: vec![choice], usage: Some(usage), usage_unreadable: false }
+        let choices = vec![choice; request.n.unwrap_or(1) as usize];
+        let model = request.body.get("model").and_then(Json::as_str).map(str::to_owned);
+        Reply { id: None, model, choices, usage: Some(usage), usage_unreadable: false }
     }
 
     fn text(&self, request: &Request) -> String {
         let prompt: Vec<String> = request.messages.iter().map(text_of).collect();
-        if let Some((_, rest)) = prompt.iter().find_map(|t| t.split_once("Reply with exactly: ")) {
-            return rest.lines().next().unwrap_or_default().to_owned();
+        let bound = matches!(request.response_format, Some(ResponseFormat::JsonSchema { .. }));
+        match request.messages.last() {
+            Some(Message::Tool { .. }) => {
+                return format!("The tool says: {}", prompt.last().cloned().unwrap_or_default());
+            }
+            Some(last) if text_of(last).starts_with("Repeat your last answer") => {
+                return prompt.iter().rev().nth(1).cloned().unwrap_or_default();
+            }
+            Some(last) if text_of(last).contains("random words") => {
+                return format!(
+                    "some words of {}",
+                    request.body.get("seed").and_then(Json::as_u64).unwrap_or_default()
+                );
+            }
+            _ => {}
+        }
+        let told = prompt.iter().find_map(|t| t.split_once("Reply with exactly: "));
+        let told = told.map(|(_, rest)| rest.lines().next().unwrap_or_default().to_owned());
+        if let Some(told) = told.filter(|told| !bound || crate::schema::fits(self.suite, told).is_ok()) {
+            return told;
         }
         let user = prompt.last().cloned().unwrap_or_default();
         let mut out = fill(&self.suite.schema);
@@ -145,6 +221,8 @@ impl Sound<'_> {
                     Op::OneOf(all) => all[0].clone(),
                     Op::Contains(text) => Json::String(text.clone()),
                     Op::Between { min, max } => Json::Number(Number::from_u64(min.or(*max).unwrap_or_default() as u64)),
+                    // No suite that is judged against the sound provider says these.
+                    Op::Count(_) | Op::Holds(_) => continue,
                 };
                 members.insert(assertion.at.trim_start_matches('/'), value);
             }
@@ -173,13 +251,23 @@ fn fill(schema: &Json) -> Json {
     }
 }
 
-fn called(tool: &Tool) -> ToolCall {
-    let arguments = tool.parameters.as_ref().map(fill).unwrap_or(Json::Object(Object::new()));
-    ToolCall {
-        id: "call_1".to_owned(),
-        name: tool.name.clone(),
-        arguments: String::from_utf8(arguments.to_bytes().to_vec()).unwrap(),
+/// The calls that were forced. A text that says `once with {…}` says the arguments.
+fn calls(request: &Request) -> Vec<ToolCall> {
+    let tool = match &request.tool_choice {
+        Some(ToolChoice::Required) => request.tools.first(),
+        Some(ToolChoice::Function(name)) => request.tools.iter().find(|tool| tool.name == *name),
+        Some(ToolChoice::Auto | ToolChoice::None) | None => None,
+    };
+    let Some(tool) = tool else { return Vec::new() };
+    let user = request.messages.last().map(text_of).unwrap_or_default();
+    let said = user.split("once with ").skip(1).filter_map(|rest| rest.split_inclusive('}').next());
+    let mut arguments: Vec<String> = said.map(str::to_owned).collect();
+    if arguments.is_empty() {
+        let value = tool.parameters.as_ref().map(fill).unwrap_or(Json::Object(Object::new()));
+        arguments.push(String::from_utf8(value.to_bytes().to_vec()).unwrap());
     }
+    let named = arguments.into_iter().enumerate();
+    named.map(|(n, arguments)| ToolCall { id: format!("call_{n}"), name: tool.name.clone(), arguments }).collect()
 }
 
 fn stop(text: Option<String>, stops: &[String]) -> (Option<String>, bool) {
@@ -192,12 +280,11 @@ fn stop(text: Option<String>, stops: &[String]) -> (Option<String>, bool) {
     }
 }
 
+/// Four characters are a token.
 fn limit(text: Option<String>, limit: Option<u64>) -> (Option<String>, bool) {
-    let limit = limit.map_or(usize::MAX, |n| n as usize);
+    let most = limit.map_or(usize::MAX, |n| 4 * n as usize);
     match text {
-        Some(text) if text.split_whitespace().count() > limit => {
-            (Some(text.split_whitespace().take(limit).collect::<Vec<_>>().join(" ")), true)
-        }
+        Some(text) if text.chars().count() > most => (Some(text.chars().take(most).collect()), true),
         other => (other, false),
     }
 }

@@ -5,35 +5,46 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use providers::json::Json;
+use providers::tokens::TokenizerFile;
 
 use crate::assertion::Assertion;
 
 mod cases;
 mod file;
+mod form;
+#[cfg(test)]
+mod form_tests;
 mod load;
+mod places;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
+pub use form::SUITE_SCHEMA;
 pub(crate) use source::Source;
 
 /// What is wrong with a suite, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}. {cure}", place(.file, .line))]
+#[error("{}: {what}. {cure}", place(.file, .line, .column))]
 pub struct SuiteError {
     pub file: String,
     pub line: Option<usize>,
+    /// In characters, counted from one.
+    pub column: Option<usize>,
     pub what: String,
     pub cure: String,
 }
 
-fn place(file: &str, line: &Option<usize>) -> String {
-    match line {
-        Some(line) => format!("{file}:{line}"),
-        None => file.to_owned(),
+fn place(file: &str, line: &Option<usize>, column: &Option<usize>) -> String {
+    match (line, column) {
+        (Some(line), Some(column)) => format!("{file}:{line}:{column}"),
+        (Some(line), None) => format!("{file}:{line}"),
+        (None, _) => file.to_owned(),
     }
 }
 
@@ -66,9 +77,34 @@ pub struct Suite {
 pub struct Case {
     pub name: String,
     pub(crate) system: Option<String>,
+    /// Messages between the system prompt and the last user message.
+    pub(crate) turns: Vec<Turn>,
     pub(crate) user: String,
     pub(crate) assertions: Vec<Assertion>,
     pub(crate) program: Option<Program>,
+}
+
+/// A message of the conversation that the consumer sends along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub role: Role,
+    pub content: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    User,
+    Assistant,
+}
+
+impl Role {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
 }
 
 /// Which part of the reply the consumer reads.
@@ -87,6 +123,10 @@ pub(crate) struct Parameters {
     pub temperature: Json,
     pub max_tokens: u64,
     pub response_format: ResponseFormat,
+    pub top_p: Option<Json>,
+    pub seed: Option<u64>,
+    /// Choices asked for; absent: one.
+    pub n: Option<u64>,
     pub stop: Vec<String>,
     pub tools: Vec<Tool>,
 }
@@ -110,6 +150,8 @@ pub(crate) struct Tool {
 #[derive(Debug, Clone)]
 pub(crate) struct Tokenizer {
     pub counter: Counter,
+    /// The model's own tokenizer, where the suite brings it.
+    pub file: Option<Arc<TokenizerFile>>,
     pub window: Option<u64>,
     pub answer_room: u64,
     pub tolerance: f64,
@@ -122,6 +164,8 @@ pub(crate) struct Tokenizer {
 pub(crate) enum Counter {
     /// tiktoken must know the model.
     Tiktoken,
+    /// The `tokenizer.json` of the suite.
+    File,
     /// The provider's count endpoint must answer; a local counter is not used.
     Provider,
     /// Whatever there is; at least one.
@@ -183,6 +227,11 @@ impl Suite {
         crate::probe::estimated_calls(self)
     }
 
+    /// The window that the consumer needs, tokens, where the suite states one.
+    pub fn window(&self) -> Option<u64> {
+        self.tokenizer.window
+    }
+
     pub fn repeats(&self) -> u32 {
         self.repeats
     }
@@ -199,6 +248,14 @@ impl Suite {
     /// Checks that this suite does not make, with the reasons it gives.
     pub fn skipped(&self) -> &BTreeMap<&'static str, String> {
         &self.skip
+    }
+
+    /// What the consumer reads, in the word of the suite file.
+    pub fn reads(&self) -> &'static str {
+        match self.output {
+            Output::Text => "text",
+            Output::Tool => "tool",
+        }
     }
 
     /// SHA-256, in hex, over suite.toml and every file that it names, recordings excluded.

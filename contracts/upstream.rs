@@ -4,7 +4,9 @@
 //! network, the network with a recorder, or the recordings) and lets the adapter read what came back: live and replay
 //! differ in the wire only. It never retries and never decides what an answer is worth.
 
-use std::future::Future;
+mod shown;
+
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use providers::transport::Transport;
 use serde::Serialize;
 
 use crate::observation::{Count, Observation};
+pub use shown::Shown;
+
 pub use crate::recording::{RecordingUpstream, ReplayUpstream};
 
 /// Where the answers of a run come from.
@@ -66,8 +70,35 @@ pub trait Upstream: Sync {
 
     fn call(&self, call: &Call) -> impl Future<Output = Observation> + Send;
 
+    /// Whether there is anybody to ask for a count: where not, [`Upstream::count`] sends nothing.
+    fn can_count(&self, _call: &Call) -> bool {
+        true
+    }
+
     /// The provider's own count of the call's prompt.
     fn count(&self, call: &Call) -> impl Future<Output = Count> + Send;
+
+    /// The call's prompt as the provider's own chat template writes it.
+    fn render(&self, call: &Call) -> impl Future<Output = Shown<String>> + Send {
+        let _ = call;
+        ready(Shown::NoEndpoint)
+    }
+
+    /// What the provider's tokenizer makes of a text: encoded and decoded again. `name` tells the texts apart.
+    fn code(&self, name: &str, text: &str) -> impl Future<Output = Shown<String>> + Send {
+        let _ = (name, text);
+        ready(Shown::NoEndpoint)
+    }
+
+    /// Whether the answer to this call is kept from an earlier run, and asking for it costs nothing.
+    fn keeps(&self, _call: &Call) -> bool {
+        false
+    }
+
+    /// The same of its count.
+    fn keeps_count(&self, _call: &Call) -> bool {
+        false
+    }
 }
 
 /// What came back over a wire, before an adapter has read it.
@@ -84,6 +115,11 @@ pub trait Wire: Send + Sync {
     const MODE: Mode;
 
     fn exchange(&self, name: &str, request: UpstreamRequest) -> impl Future<Output = Exchanged> + Send;
+
+    /// Whether the exchange of this name is kept from an earlier run.
+    fn keeps(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// A provider behind its adapter.
@@ -125,8 +161,9 @@ impl<W: Wire> ProviderUpstream<W> {
         providers::openai::request::parse(call.body.clone()).map_err(|e| Box::new(Observation::Invalid(e.to_string())))
     }
 
-    fn context<'a>(&'a self, call: &'a Call, attempt_id: &'a str) -> CallContext<'a> {
-        CallContext { model: call.model.as_deref().unwrap_or(&self.model), attempt_id, api_key: self.api_key.as_ref() }
+    /// `model`: another one than the target's.
+    fn context<'a>(&'a self, model: Option<&'a str>, attempt_id: &'a str) -> CallContext<'a> {
+        CallContext { model: model.unwrap_or(&self.model), attempt_id, api_key: self.api_key.as_ref() }
     }
 }
 
@@ -143,7 +180,7 @@ impl<W: Wire> Upstream for ProviderUpstream<W> {
         let name = call.key.to_string();
         // The attempt's id must be the same in every run: a recording is compared with what is sent.
         let attempt_id = format!("contract-{name}");
-        let wire_request = match self.adapter.to_upstream(&request, &self.context(call, &attempt_id)) {
+        let wire_request = match self.adapter.to_upstream(&request, &self.context(call.model.as_deref(), &attempt_id)) {
             Ok(wire_request) => wire_request,
             Err(unsupported) => return Observation::Unsupported(unsupported),
         };
@@ -167,7 +204,7 @@ impl<W: Wire> Upstream for ProviderUpstream<W> {
         };
         let name = format!("{}.count", call.key);
         let attempt_id = format!("contract-{name}");
-        let wire_request = match self.adapter.to_count(&request, &self.context(call, &attempt_id)) {
+        let wire_request = match self.adapter.to_count(&request, &self.context(call.model.as_deref(), &attempt_id)) {
             None => return Count::NoEndpoint,
             Some(Err(unsupported)) => return Count::Failed(Observation::Unsupported(unsupported).trouble()),
             Some(Ok(wire_request)) => wire_request,
@@ -185,6 +222,28 @@ impl<W: Wire> Upstream for ProviderUpstream<W> {
             Exchanged::Failed(failure) => Count::Failed(self.failed(failure).trouble()),
             Exchanged::Nothing(observation) => Count::Nothing(observation),
         }
+    }
+
+    async fn render(&self, call: &Call) -> Shown<String> {
+        self.rendered(call).await
+    }
+
+    async fn code(&self, name: &str, text: &str) -> Shown<String> {
+        self.coded(name, text).await
+    }
+
+    fn can_count(&self, call: &Call) -> bool {
+        // A call that is no valid request is told by `count`.
+        let context = self.context(call.model.as_deref(), "");
+        self.request(call).map_or(true, |request| self.adapter.to_count(&request, &context).is_some())
+    }
+
+    fn keeps(&self, call: &Call) -> bool {
+        self.wire.keeps(&call.key.to_string())
+    }
+
+    fn keeps_count(&self, call: &Call) -> bool {
+        self.wire.keeps(&format!("{}.count", call.key))
     }
 }
 

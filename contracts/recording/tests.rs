@@ -157,3 +157,73 @@ fn a_shipped_suite_cannot_be_recorded_into() {
     let error = scripted.recording(&suite, "alpha").unwrap_err();
     assert!(error.to_string().contains("Copy it under contracts.dir"), "{error}");
 }
+
+#[tokio::test]
+async fn a_run_that_is_taken_up_again_asks_only_for_what_it_has_not_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let facts = [("suite_digest", "d1"), ("model", "m")];
+    let journal = Journal::begin(root.path(), "run-1", &facts).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let upstream = |journal: &Journal, body: &str| {
+        let wire = Scripted { body: body.to_owned(), asked: asked.clone() };
+        let api_key = Some(Secret::new(KEY.to_owned()));
+        ProviderUpstream { adapter: adapter(), model: "m".to_owned(), api_key, wire }.kept_in(journal)
+    };
+    let first = upstream(&journal, &answer(&format!("first {KEY}")));
+    assert!(!first.keeps(&call("hello")));
+    first.call(&call("hello")).await;
+    assert!(first.keeps(&call("hello")), "and within the same run too");
+    let text = std::fs::read_to_string(journal.folder().join("one.output.1.json")).unwrap();
+    assert!(!text.contains(KEY), "{text}");
+
+    let taken = Journal::take_up(root.path(), "run-1", "run-2", &facts).unwrap();
+    let second = upstream(&taken, &answer("second"));
+    assert_eq!(second.call(&call("hello")).await.text().unwrap(), "first [secret]");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "what is kept is not asked again");
+    assert_eq!(second.call(&call("other words")).await.text().unwrap(), "second", "what is asked otherwise is");
+    assert!(
+        Journal::take_up(root.path(), "run-1", "run-3", &facts).unwrap_err().to_string().contains("taken up before")
+    );
+    taken.remove();
+    assert!(std::fs::read_dir(root.path()).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn what_may_pass_by_itself_is_asked_again() {
+    let root = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(root.path(), "run", &[]).unwrap();
+    let wire = Scripted { body: answer("new"), asked: Arc::new(AtomicUsize::new(0)) };
+    let upstream =
+        ProviderUpstream { adapter: adapter(), model: "m".to_owned(), api_key: None, wire }.kept_in(&journal);
+    upstream.call(&call("hello")).await;
+    let file = journal.folder().join("one.output.1.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (status, kept) in
+        [(200, true), (400, true), (404, true), (429, false), (408, false), (500, false), (529, false)]
+    {
+        std::fs::write(&file, text.replace("\"status\": 200", &format!("\"status\": {status}"))).unwrap();
+        assert_eq!(upstream.keeps(&call("hello")), kept, "{status}");
+    }
+    std::fs::write(&file, &text[..text.len() / 2]).unwrap();
+    assert!(!upstream.keeps(&call("hello")), "half a file is none");
+}
+
+#[test]
+fn a_journal_of_something_else_or_of_the_day_before_yesterday_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(root.path(), "run-1", &[("suite_digest", "d1")]).unwrap();
+    let error = Journal::take_up(root.path(), "run-1", "run-2", &[("suite_digest", "d2")]).unwrap_err().to_string();
+    assert!(error.contains("suite_digest was d1 and is now d2"), "{error}");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 60 * 60);
+    let file = std::fs::File::options().write(true).open(journal.folder().join("run.json")).unwrap();
+    file.set_modified(old).unwrap();
+    let error = Journal::take_up(root.path(), "run-1", "run-2", &[("suite_digest", "d1")]).unwrap_err().to_string();
+    assert!(error.contains("older than a day"), "{error}");
+    std::fs::create_dir(root.path().join("somebody-elses")).unwrap();
+    Journal::begin(root.path(), "run-4", &[]).unwrap();
+    let mut left: Vec<_> = std::fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["run-4", "somebody-elses"], "what nobody can take up any more does not lie about");
+    let error = Journal::take_up(root.path(), "nope", "run-2", &[]).unwrap_err().to_string();
+    assert!(error.contains("without --resume"), "{error}");
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check;
+use crate::sampling::Sample;
 
 fn report(checks: Vec<CheckResult>) -> Report {
     let suite = Suite::embedded("support-triage").unwrap();
@@ -85,20 +86,62 @@ fn the_json_has_the_members_that_scripts_rely_on() {
 
 #[test]
 fn the_table_says_in_words_what_failed_and_what_is_missing() {
-    let mut checks = with("meaning", Verdict::Failed, "/category is “account”, expected “billing” (2 of 2 failed)");
+    let mut checks = with("meaning", Verdict::Passed, "");
+    let meaning = check::MEANING.failed("double-charge", "/category is “account”, expected “billing”");
+    let valid = check::VALID.passed("double-charge", "").sampled(Sample::new(2, 2), 1.0);
+    checks.push(meaning.sampled(Sample::new(0, 2), 1.0));
+    checks.push(valid);
+    checks.push(check::VALID.passed("app-crash", "").sampled(Sample::new(2, 2), 1.0));
     checks.retain(|c| c.kind != Kind::Tokenizer);
-    insta::assert_snapshot!(report(checks).to_table(), @r"
-    FAILED: support-triage against alpha/m (openai/1, live)
-    7 calls in 1.2 s, suite digest dddddddddddd
+    insta::assert_snapshot!(report(checks).to_table());
+}
 
-      schema      failed    8 passed   1 failed   0 skipped
-      tokenizer   failed    0 passed   0 failed   0 skipped
-      round_trip  passed   13 passed   0 failed   0 skipped
+#[test]
+fn a_run_that_ended_early_is_no_evidence_even_if_everything_it_saw_passed() {
+    let report = report(all_passed()).ended_early("budget: requests: 3 of 3 are made".to_owned());
+    assert_eq!(report.verdict(), RunVerdict::Failed);
+    assert!(report.evidence().unwrap_err().to_string().contains("incomplete: budget"));
+    assert!(report.to_table().starts_with("FAILED, INCOMPLETE"), "{report}");
+    assert_eq!(serde_json::to_value(report.to_json("r")).unwrap()["incomplete"], "budget: requests: 3 of 3 are made");
+    assert!(report.to_junit().contains("<failure message=\"the run is incomplete"), "{}", report.to_junit());
+}
 
-    What failed
-      schema/meaning                      suite              /category is “account”, expected “billing” (2 of 2 failed)
+#[test]
+fn a_price_that_nobody_stated_is_unknown_and_one_that_was_is_counted() {
+    let spent = Spent { requests: 7, input_tokens: 1_000_000, output_tokens: 500_000, unbilled: 0, reused: 0 };
+    let unknown = report(all_passed()).with_spent(spent, None);
+    assert!(unknown.to_table().contains("price unknown"), "{unknown}");
+    assert!(serde_json::to_value(unknown.to_json("r")).unwrap().get("cost").is_none());
+    let prices = Prices { input: 2.0, output: 8.0, currency: "USD".to_owned() };
+    let known = report(all_passed()).with_spent(spent, Some(prices));
+    assert!(known.to_table().contains("6.0000 USD"), "{known}");
+    assert_eq!(serde_json::to_value(known.to_json("r")).unwrap()["cost"], 6.0);
+}
 
-    What is missing
-      no tokenizer check passed
-    ");
+#[test]
+fn the_json_states_the_interval_of_every_sampled_check() {
+    let report = report(vec![check::VALID.passed("c", "").sampled(Sample::new(2, 2), 1.0)]);
+    let json = serde_json::to_value(report.to_json("r")).unwrap();
+    let sample = &json["checks"][0]["sample"];
+    assert_eq!((&sample["passes"], &sample["total"], &sample["high"]), (&2.into(), &2.into(), &1.0.into()));
+    assert!((sample["low"].as_f64().unwrap() - 0.3424).abs() < 1e-4, "{sample}");
+    assert_eq!(json["checks"][0]["detail"], "2 of 2 passed, 95 % interval 34–100 %");
+}
+
+#[test]
+fn the_longest_detail_does_not_push_the_interval_out() {
+    let check = check::VALID.failed("c", "x".repeat(1_000)).sampled(Sample::new(3, 4), 0.9);
+    assert!(check.detail.chars().count() <= check::DETAIL_LIMIT, "{}", check.detail);
+    assert!(check.detail.ends_with("too few repeats to tell the rate from the bound of 90 %)"), "{}", check.detail);
+}
+
+#[test]
+fn the_junit_report_is_well_formed_whatever_a_model_said() {
+    let hostile = "</failure> ]]> & \"quoted\" 'x' \u{0}\u{1b}[31m\u{ffff} 🎉 <script>";
+    let mut checks = all_passed();
+    checks.push(check::VALID.failed("a<b", hostile));
+    checks.push(check::PROGRAM.skipped("c", "no \"program\""));
+    insta::assert_snapshot!(report(checks[checks.len() - 2..].to_vec()).to_junit());
+    let xml = report(checks).to_junit();
+    assert!(xml.contains("failures=\"1\"") && !xml.contains("<script>") && !xml.contains('\u{1b}'), "{xml}");
 }

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use providers::failure::Proof;
+use providers::failure::{Failure, Proof, Rejection};
 
+use super::caller::TRIES;
 use super::*;
 use crate::sound::{Honest, Sound};
+use crate::upstream::Mode;
 use crate::{Kind, Verdict};
 
 /// A live provider that says "later" once for each call, then answers soundly.
@@ -193,7 +196,8 @@ async fn a_consumer_that_reads_tool_arguments_is_served_too() {
 fn tiktoken_keeps_every_kind_of_text_and_takes_no_literal_for_a_control_token() {
     let encoding = providers::tokens::encoding_for("gpt-4.1").unwrap();
     let suite = Suite::embedded("support-triage").unwrap();
-    let results = tokenizer::judge(&suite, &Transcript::default(), Some(&encoding));
+    let results =
+        tokenizer::judge(&suite, "gpt-4.1", &Transcript::default(), &tokenizer::Inspected::nothing(), Some(&encoding));
     for name in ["unknown_tokenizer", "text_fidelity"] {
         assert!(results.iter().any(|r| r.name == name && r.verdict == Verdict::Passed), "{results:?}");
     }
@@ -214,4 +218,109 @@ async fn the_recordings_of_the_real_server_replay_as_they_were_judged_live() {
     let report = run(&suite, &replay, target, &|_| ()).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.evidence().unwrap().mode(), Mode::Replay);
+}
+
+/// Sound, counts how many calls are under way, and says "later" to those whose turn is in `later`.
+struct Counted<'a> {
+    sound: Sound<'a>,
+    under_way: Mutex<(usize, usize)>,
+    made: Mutex<Vec<tokio::time::Instant>>,
+    later: &'a [usize],
+}
+
+impl<'a> Counted<'a> {
+    fn new(suite: &'a Suite, later: &'a [usize]) -> Self {
+        let sound = Sound { suite, window: 4_000 };
+        Counted { sound, under_way: Mutex::default(), made: Mutex::default(), later }
+    }
+}
+
+impl Upstream for Counted<'_> {
+    fn mode(&self) -> Mode {
+        Mode::Live
+    }
+
+    async fn call(&self, call: &Call) -> Observation {
+        let turn = {
+            let mut made = self.made.lock().unwrap();
+            made.push(tokio::time::Instant::now());
+            made.len()
+        };
+        {
+            let mut under_way = self.under_way.lock().unwrap();
+            under_way.0 += 1;
+            under_way.1 = under_way.1.max(under_way.0);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.under_way.lock().unwrap().0 -= 1;
+        if self.later.contains(&turn) {
+            let mut later = Failure::new(Proof::Rejected(Rejection::RateLimited), "rate_limited", "later");
+            later.retry_after = Some(Duration::from_secs(7));
+            return Observation::Failed(later);
+        }
+        self.sound.call(call).await
+    }
+
+    async fn count(&self, call: &Call) -> Count {
+        self.sound.count(call).await
+    }
+}
+
+/// Without the consumer's program: a paused clock would run past its limit at once.
+fn without_program() -> Suite {
+    let mut suite = everything();
+    suite.program = None;
+    suite.required.retain(|name| *name != "program");
+    suite
+}
+
+async fn paced(upstream: &Counted<'_>, options: Options) -> Report {
+    run_whole(upstream.sound.suite, upstream, target(), Some(&Honest), &options, &|_| ()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_parallel_come_to_the_same_verdict_and_the_first_is_made_alone() {
+    let suite = without_program();
+    let (one, four) = (Counted::new(&suite, &[]), Counted::new(&suite, &[]));
+    let alone = paced(&one, Options::default()).await;
+    let together = paced(&four, Options { parallel: 4, ..Options::default() }).await;
+    assert!(together.passed(), "{together}");
+    assert_eq!(alone.checks(), together.checks());
+    assert_eq!((one.under_way.lock().unwrap().1, four.under_way.lock().unwrap().1), (1, 4));
+    let made = four.made.lock().unwrap();
+    assert_eq!(made[1] - made[0], Duration::from_millis(100), "the second waits for the first");
+    assert_eq!(made[4] - made[1], Duration::ZERO, "then four at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_calls_before_the_provider_wants_to_be_called() {
+    let suite = without_program();
+    let upstream = Counted::new(&suite, &[5]);
+    let report = paced(&upstream, Options { parallel: 4, ..Options::default() }).await;
+    assert!(report.passed(), "{report}");
+    let made = upstream.made.lock().unwrap();
+    let told = made[4] + Duration::from_millis(100);
+    let early = made.iter().filter(|at| **at > told && **at < told + Duration::from_secs(7)).count();
+    assert_eq!(early, 0, "every call waits, not only the one that was told");
+}
+
+#[tokio::test]
+async fn a_budget_ends_the_run_cleanly_and_such_a_run_has_not_passed() {
+    let suite = without_program();
+    let planned = suite.planned_calls() as u64;
+    for parallel in [1, 3] {
+        let upstream = Counted::new(&suite, &[]);
+        let budget = Budget { requests: Some(5), ..Budget::default() };
+        let report = paced(&upstream, Options { parallel, budget, prices: None }).await;
+        assert!(report.evidence().is_err());
+        assert_eq!(report.spent().requests, 5, "not one more");
+        let why = report.incomplete().unwrap();
+        assert!(why.starts_with("budget: requests: 5 of 5 are made"), "{why}");
+        assert!(report.to_table().contains("FAILED, INCOMPLETE"), "{report}");
+    }
+    let enough = Budget { requests: Some(planned), tokens: Some(1_000_000), money: None };
+    let upstream = Counted::new(&suite, &[]);
+    let report = paced(&upstream, Options { budget: enough, ..Options::default() }).await;
+    assert!(report.passed() && report.spent().requests == planned, "the plan fits its own estimate: {report}");
+    assert!(report.spent().input_tokens > 0 && report.spent().unbilled == 7, "{}", report.spent());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Counter, Output, ResponseFormat};
+use super::{Counter, Output, ResponseFormat, Role};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +43,16 @@ pub(super) struct SuiteFile {
 pub(super) struct PromptFile {
     #[serde(default)]
     pub system: Option<String>,
+    #[serde(default)]
+    pub turns: Vec<TurnFile>,
     pub user: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TurnFile {
+    pub role: Role,
+    pub content: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,6 +61,9 @@ pub(super) struct ParametersFile {
     pub temperature: f64,
     pub max_tokens: u64,
     pub response_format: ResponseFormat,
+    pub top_p: Option<f64>,
+    pub seed: Option<u64>,
+    pub n: Option<u64>,
     pub stop: Vec<String>,
     pub tools: Vec<ToolFile>,
 }
@@ -62,6 +74,9 @@ impl Default for ParametersFile {
             temperature: 0.0,
             max_tokens: 256,
             response_format: ResponseFormat::None,
+            top_p: None,
+            seed: None,
+            n: None,
             stop: Vec::new(),
             tools: Vec::new(),
         }
@@ -81,6 +96,10 @@ pub(super) struct ToolFile {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TokenizerFile {
     pub counter: Counter,
+    /// A `tokenizer.json` in the suite's folder.
+    pub file: Option<String>,
+    /// The model's chat template: a Jinja file, or the `tokenizer_config.json` that holds it.
+    pub chat_template: Option<String>,
     pub window: Option<u64>,
     pub answer_room: Option<u64>,
     pub tolerance: f64,
@@ -89,7 +108,15 @@ pub(super) struct TokenizerFile {
 
 impl Default for TokenizerFile {
     fn default() -> Self {
-        TokenizerFile { counter: Counter::Auto, window: None, answer_room: None, tolerance: 0.02, tolerance_tokens: 8 }
+        TokenizerFile {
+            counter: Counter::Auto,
+            file: None,
+            chat_template: None,
+            window: None,
+            answer_room: None,
+            tolerance: 0.02,
+            tolerance_tokens: 8,
+        }
     }
 }
 
@@ -100,6 +127,9 @@ pub(super) struct CaseFile {
     /// A file with one JSON object: the variables.
     #[serde(default)]
     pub fixture: Option<String>,
+    /// Variables whose text is a file.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     #[serde(default)]
     pub vars: BTreeMap<String, toml::Value>,
     #[serde(default)]
@@ -111,7 +141,8 @@ pub(super) struct CaseFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AssertFile {
-    pub at: String,
+    #[serde(default)]
+    pub at: Option<String>,
     #[serde(default)]
     pub equals: Option<toml::Value>,
     /// The value as JSON text, for numbers that TOML cannot write.
@@ -125,6 +156,10 @@ pub(super) struct AssertFile {
     pub min: Option<f64>,
     #[serde(default)]
     pub max: Option<f64>,
+    #[serde(default)]
+    pub count: Option<usize>,
+    #[serde(default)]
+    pub cel: Option<String>,
 }
 
 fn schema_json() -> String {

@@ -8,30 +8,24 @@ use sha2::{Digest, Sha256};
 
 use super::cases::{from_toml, number};
 use super::file::SuiteFile;
+use super::places::{Place, Places};
 use super::source::SUITE_FILE;
-use super::{Output, Parameters, Program, ResponseFormat, Source, Suite, SuiteError, Tokenizer, Tool};
+use super::{Output, Parameters, Program, ResponseFormat, Source, Suite, SuiteError, Tokenizer, Tool, form};
 use crate::check::{self, CheckInfo};
 
 pub(super) fn load(source: Source) -> Result<Suite, SuiteError> {
     let bytes = source.read(SUITE_FILE).map_err(|why| SuiteError {
         file: source.shown(SUITE_FILE),
         line: None,
+        column: None,
         what: format!("it cannot be read: {why}"),
         cure: "A suite is a folder with a suite.toml in it".to_owned(),
     })?;
-    let mut loader = Loader { source, text: String::new(), files: BTreeMap::new() };
+    let mut loader = Loader { source, text: String::new(), places: Places::default(), files: BTreeMap::new() };
     loader.text = String::from_utf8(bytes.clone())
         .map_err(|e| loader.error(None, format!("it is not UTF-8: {e}"), "Save it as UTF-8"))?;
     loader.files.insert(SUITE_FILE.to_owned(), bytes);
-    let file: SuiteFile = toml::from_str(&loader.text).map_err(|e| {
-        let line = e.span().map(|s| line_at(&loader.text, s.start));
-        SuiteError {
-            file: loader.source.shown(SUITE_FILE),
-            line,
-            what: e.message().replace('\n', " "),
-            cure: "See contracts/suites/support-triage/suite.toml for every word that a suite knows".to_owned(),
-        }
-    })?;
+    let file = loader.file()?;
     loader.suite(file)
 }
 
@@ -39,10 +33,24 @@ pub(super) fn load(source: Source) -> Result<Suite, SuiteError> {
 pub(super) struct Loader {
     pub(super) source: Source,
     text: String,
+    places: Places,
     files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Loader {
+    /// Its syntax, then its form (the schema), then its types, which agree with the schema.
+    fn file(&mut self) -> Result<SuiteFile, SuiteError> {
+        let syntax = |loader: &Loader, e: toml::de::Error| {
+            let at = e.span().map(|span| Place::at(&loader.text, span.start));
+            loader.error(at, e.message().replace('\n', " "), "See contracts/suites/README.md for what a suite says")
+        };
+        let value: toml::Value = toml::from_str(&self.text).map_err(|e| syntax(self, e))?;
+        self.places = Places::read(&self.text).map_err(|e| syntax(self, e))?;
+        form::judge(&from_toml(&value).to_serde(), &self.places)
+            .map_err(|wrong| self.error(wrong.offset.map(|at| Place::at(&self.text, at)), wrong.what, &wrong.cure))?;
+        toml::from_str(&self.text).map_err(|e| syntax(self, e))
+    }
+
     fn suite(mut self, file: SuiteFile) -> Result<Suite, SuiteError> {
         self.check_numbers(&file)?;
         let schema_bytes = self.read(&file.schema, "schema")?;
@@ -55,9 +63,10 @@ impl Loader {
         let (required, skip) = self.required_and_skipped(&file)?;
         let limit = Duration::from_secs_f64(file.program_seconds);
         let program = self.program(file.program.clone(), limit)?;
+        let tokenizer = self.tokenizer(&file)?;
         let mut cases = Vec::new();
-        for case in &file.cases {
-            cases.push(self.case(&file, case, limit)?);
+        for (i, case) in file.cases.iter().enumerate() {
+            cases.push(self.case(&file, i, case, limit)?);
         }
         let room = file.tokenizer.answer_room.unwrap_or(parameters.max_tokens);
         let suite = Suite {
@@ -76,6 +85,7 @@ impl Loader {
             parameters,
             tokenizer: Tokenizer {
                 counter: file.tokenizer.counter,
+                file: tokenizer,
                 window: file.tokenizer.window,
                 answer_room: room,
                 tolerance: file.tokenizer.tolerance,
@@ -99,7 +109,7 @@ impl Loader {
     fn check_numbers(&self, file: &SuiteFile) -> Result<(), SuiteError> {
         let name = self.source.folder_name();
         let (t, p) = (&file.tokenizer, &file.parameters);
-        let rows: [(bool, &str, &str, String); 9] = [
+        let rows: [(bool, &str, &str, String); 11] = [
             (file.name == name, "name", "it differs from its folder", format!("Call it name = \"{name}\"")),
             (!file.cases.is_empty(), "cases", "there is no case", "Add a [[cases]] with a real input".into()),
             ((1..=20).contains(&file.repeats), "repeats", "it is out of range", "1 to 20".into()),
@@ -110,6 +120,8 @@ impl Loader {
                 "Above 0, at most 1".into(),
             ),
             ((0.0..=2.0).contains(&p.temperature), "temperature", "it is out of range", "0 to 2; suites use 0".into()),
+            (p.top_p.is_none_or(|n| n > 0.0 && n <= 1.0), "top_p", "it is out of range", "Above 0, at most 1".into()),
+            (p.n.is_none_or(|n| (1..=16).contains(&n)), "n", "it is out of range", "1 to 16".into()),
             (p.max_tokens > 0, "max_tokens", "it is 0", "The answer's longest length in tokens".into()),
             ((0.0..=0.5).contains(&t.tolerance), "tolerance", "it is out of range", "A share, 0 to 0.5".into()),
             (
@@ -131,12 +143,12 @@ impl Loader {
             }
         }
         let mut seen = BTreeSet::new();
-        for case in &file.cases {
+        for (i, case) in file.cases.iter().enumerate() {
             let plain =
                 !case.name.is_empty() && case.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
             if !plain || case.name == check::WHOLE_SUITE || !seen.insert(&case.name) {
                 return Err(self.error(
-                    self.line_of_text(&format!("\"{}\"", case.name)),
+                    self.value_at(&format!("/cases/{i}/name"), 0),
                     format!("case name {:?} cannot be used", case.name),
                     "Letters, digits, - and _ (it names files), each name once, and not \"suite\"",
                 ));
@@ -149,12 +161,14 @@ impl Loader {
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| SuiteError {
             file: self.source.shown(file),
             line: Some(e.line()),
+            column: Some(e.column()),
             what: format!("it is not JSON: {e}"),
             cure: "The output's JSON Schema".to_owned(),
         })?;
         let problem = |what: String, cure: &str| SuiteError {
             file: self.source.shown(file),
             line: None,
+            column: None,
             what,
             cure: cure.to_owned(),
         };
@@ -162,7 +176,8 @@ impl Loader {
         if json.as_object().is_none() {
             return Err(problem("it is not an object".to_owned(), "A JSON Schema such as {\"type\": \"object\", …}"));
         }
-        let validator = jsonschema::validator_for(&value).map_err(|e| {
+        // A contract that names a format means it.
+        let validator = jsonschema::options().should_validate_formats(true).build(&value).map_err(|e| {
             problem(
                 format!("it is not a JSON Schema: {e}"),
                 "$schema chooses the draft; a $ref must stay inside the file",
@@ -190,6 +205,9 @@ impl Loader {
             temperature: from_toml(&number(p.temperature)),
             max_tokens: p.max_tokens,
             response_format: p.response_format,
+            top_p: p.top_p.map(|top_p| from_toml(&number(top_p))),
+            seed: p.seed,
+            n: p.n,
             stop: p.stop.clone(),
             tools,
         })
@@ -226,7 +244,11 @@ impl Loader {
         check::named(name).ok_or_else(|| {
             let names: Vec<_> = check::CHECKS.iter().map(|c| c.name).collect();
             let line = self.line_of(name).or_else(|| self.line_of_text(&format!("\"{name}\"")));
-            self.error(line, format!("there is no check {name:?}"), &format!("Checks: {}", names.join(", ")))
+            let cure = match form::nearest(name, &names) {
+                Some(near) => format!("Did you mean {near}?"),
+                None => format!("Checks: {}", names.join(", ")),
+            };
+            self.error(line, format!("there is no check {name:?}"), &cure)
         })
     }
 
@@ -267,26 +289,47 @@ impl Loader {
         Ok(bytes)
     }
 
-    pub(super) fn error(&self, line: Option<usize>, what: String, cure: &str) -> SuiteError {
-        SuiteError { file: self.source.shown(SUITE_FILE), line, what, cure: cure.to_owned() }
+    pub(super) fn error(&self, at: Option<Place>, what: String, cure: &str) -> SuiteError {
+        SuiteError {
+            file: self.source.shown(SUITE_FILE),
+            line: at.map(|place| place.line),
+            column: at.map(|place| place.column),
+            what,
+            cure: cure.to_owned(),
+        }
     }
 
-    /// The first line that sets `key`.
-    fn line_of(&self, key: &str) -> Option<usize> {
-        let sets = |line: &str| {
-            let line = line.trim_start().trim_start_matches('[').trim_start();
-            line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', ']']))
-        };
-        self.text.lines().position(sets).map(|i| i + 1)
+    /// The first place that sets `key`.
+    fn line_of(&self, key: &str) -> Option<Place> {
+        self.places.named(key).map(|at| Place::at(&self.text, at))
     }
 
-    pub(super) fn line_of_text(&self, text: &str) -> Option<usize> {
-        self.text.find(text).map(|at| line_at(&self.text, at))
+    pub(super) fn line_of_text(&self, text: &str) -> Option<Place> {
+        self.text.find(text).map(|at| Place::at(&self.text, at))
     }
-}
 
-fn line_at(text: &str, offset: usize) -> usize {
-    text.as_bytes().iter().take(offset).filter(|b| **b == b'\n').count() + 1
+    /// Where the key with this pointer stands.
+    pub(super) fn key_at(&self, pointer: &str) -> Option<Place> {
+        self.places.key(pointer).map(|at| Place::at(&self.text, at))
+    }
+
+    /// The byte `inside` of the text that a value says; exact where it is written without escapes, which is said to
+    /// begin behind its quotes.
+    pub(super) fn value_at(&self, pointer: &str, inside: usize) -> Option<Place> {
+        let value = self.places.value(pointer)?;
+        let written = self.text.get(value.clone())?;
+        let quotes = written.len() - written.trim_start_matches(['"', '\'']).len();
+        // A newline behind the opening quotes of a long string is no part of it.
+        let newline = usize::from(quotes == 3 && written[quotes..].starts_with('\n'));
+        Some(Place::at(&self.text, (value.start + quotes + newline + inside).min(value.end)))
+    }
+
+    /// Where this text stands in a value.
+    pub(super) fn text_at(&self, pointer: &str, text: &str) -> Option<Place> {
+        let value = self.places.value(pointer)?;
+        let at = self.text.get(value.clone())?.find(text)?;
+        Some(Place::at(&self.text, value.start + at))
+    }
 }
 
 /// Each file's path and bytes, both with their length before them, in the order of the paths.

@@ -23,6 +23,7 @@ impl Source {
             SuiteError {
                 file: name.chars().take(80).collect(),
                 line: None,
+                column: None,
                 what: "there is no such suite".to_owned(),
                 cure: format!("Shipped suites: {}. Others stand under contracts.dir", shipped_names().join(", ")),
             }
@@ -89,6 +90,7 @@ pub(super) fn list(dir: &Path) -> Result<Vec<String>, SuiteError> {
     let error = |e: std::io::Error| SuiteError {
         file: dir.display().to_string(),
         line: None,
+        column: None,
         what: format!("the folder of suites cannot be read: {e}"),
         cure: "Set contracts.dir to a folder that holds one folder a suite".to_owned(),
     };
