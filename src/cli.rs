@@ -13,6 +13,7 @@ mod output;
 mod permit;
 mod provider;
 mod serve;
+mod sim;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -71,6 +72,8 @@ enum Command {
     /// Make and revoke API keys.
     #[command(subcommand)]
     Key(key::Command),
+    /// Serve a simulated provider, sound or misbehaving, to try suites on.
+    Sim(sim::Args),
     /// List the configured providers, and see whether they can be reached.
     #[command(subcommand)]
     Provider(provider::Command),
@@ -119,6 +122,7 @@ async fn dispatch(command: Command, context: &Context) -> Result<Answer, Failure
         Command::Job(command) => job::run(context, command).await,
         Command::Attempt(command) => attempt::run(context, command).await,
         Command::Key(command) => key::run(context, command).await,
+        Command::Sim(args) => sim::run(context, args).await,
         Command::Provider(command) => provider::run(context, command).await,
     }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contracts::budget::Prices;
 use providers::adapter::{Adapter, Secret};
 use providers::transport::Endpoint;
 
@@ -78,7 +79,9 @@ pub struct Provider {
     pub api_key: Option<Secret>,
     /// How long a record must be absent there before that proves anything; `None`: what its timeouts demand.
     pub lookup_grace: Option<Duration>,
-    /// Changes with every setting that could change this provider's answers. A rotated key does not.
+    /// What its models cost, where that is stated.
+    pub prices: BTreeMap<String, Prices>,
+    /// Changes with every setting that could change this provider's answers. A rotated key or a price does not.
     pub settings_digest: String,
 }
 

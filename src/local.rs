@@ -4,5 +4,6 @@
 //! request to a real provider, and nothing here may be needed by it.
 
 pub mod demo;
+pub mod kill_table;
 pub mod postgres;
 pub mod sim;

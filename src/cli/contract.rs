@@ -1,5 +1,10 @@
 //! `interlock contract`: suites, and the runs that are a fallback's evidence.
 
+mod diff;
+mod new;
+mod progress;
+mod run;
+
 use clap::Subcommand;
 use contracts::suite::Suite;
 use serde_json::{Value, json};
@@ -8,61 +13,87 @@ use super::open::{Opened, during};
 use super::{Answer, Context, Failure, output};
 use crate::config::Config;
 use crate::domain::ids::RunId;
-use crate::domain::route::Target;
-use crate::engine::certify::{Planned, RunMode};
 use crate::http::view;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List the suites, shipped and own.
     List,
+    /// Write a new suite from real requests and their answers.
+    New(new::Args),
     /// Run a suite against a target and file the verdict.
-    Run {
-        suite: String,
-        /// As provider/model.
-        #[arg(long)]
-        target: String,
-        /// Ask the provider (the default).
-        #[arg(long, conflicts_with = "replay")]
-        live: bool,
-        /// Judge recorded exchanges: no network.
-        #[arg(long)]
-        replay: bool,
-    },
+    Run(run::Args),
     /// Run live, and write the exchanges down for --replay.
-    Record {
-        suite: String,
-        #[arg(long)]
-        target: String,
+    Record(run::RecordArgs),
+    /// Show filed runs, one with its checks, or a suite.
+    Show {
+        /// A run's id or a suite's name.
+        what: Option<String>,
     },
-    /// Show filed runs, or one with its checks.
-    Show { run: Option<RunId> },
+    /// Say what changed between two runs of a suite; exit 1 where something newly fails.
+    Diff { before: RunId, after: RunId },
 }
 
 pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure> {
-    if let Command::List = command {
-        return list(context);
+    match command {
+        Command::List => list(context),
+        Command::New(args) => new::run(context, args).await,
+        Command::Show { what: Some(what) } if what.parse::<RunId>().is_err() => suite(context, &what),
+        command => during(context, async |opened| act(context, opened, command).await).await,
     }
-    during(context, async |opened| act(context, opened, command).await).await
 }
 
 async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {
     match command {
-        Command::List => list(context),
-        Command::Run { suite, target, replay, live: _ } => {
-            let mode = if replay { RunMode::Replay } else { RunMode::Live };
-            judge(context, opened, &suite, &target, mode).await
-        }
-        Command::Record { suite, target } => judge(context, opened, &suite, &target, RunMode::Record).await,
-        Command::Show { run: None } => {
+        Command::List | Command::New(_) => unreachable!("done without a database"),
+        Command::Run(args) => run::run(context, opened, args).await,
+        Command::Record(args) => run::record(context, opened, args).await,
+        Command::Diff { before, after } => diff::run(context, opened, before, after).await,
+        Command::Show { what: Some(id) } => show(context, opened, id.parse()?).await,
+        Command::Show { what: None } => {
             let runs: Vec<Value> = opened.store.runs(50).await?.iter().map(view::run).collect();
             let members = ["id", "suite", "target", "mode", "verdict", "started_at"];
             let rows = output::rows(&runs, &members);
             output::print(context, &Value::Array(runs), &members, rows)?;
             Ok(Answer::Yes)
         }
-        Command::Show { run: Some(id) } => show(context, opened, id).await,
     }
+}
+
+/// A suite as it is read: an error says where it is wrong.
+fn suite(context: &Context, name: &str) -> Result<Answer, Failure> {
+    let config = Config::load(context.config.as_deref())?;
+    let suite = Suite::find(Some(&config.contracts_dir), name)?;
+    let cases: Vec<&str> = suite.cases().iter().map(|case| case.name.as_str()).collect();
+    let value = json!({
+        "suite": suite.name(),
+        "description": suite.description(),
+        "folder": suite.folder(),
+        "digest": suite.digest(),
+        "reads": suite.reads(),
+        "cases": cases,
+        "repeats": suite.repeats(),
+        "pass_rate": suite.pass_rate(),
+        "calls": suite.planned_calls(),
+        "required": suite.required(),
+        "skipped": suite.skipped(),
+    });
+    let members = [
+        "suite",
+        "description",
+        "folder",
+        "digest",
+        "reads",
+        "cases",
+        "repeats",
+        "pass_rate",
+        "calls",
+        "required",
+        "skipped",
+    ];
+    let rows = members.iter().map(|name| vec![(*name).to_owned(), output::cell(&value, name)]).collect();
+    output::print(context, &value, &["what", "value"], rows)?;
+    Ok(Answer::Yes)
 }
 
 fn list(context: &Context) -> Result<Answer, Failure> {
@@ -78,38 +109,6 @@ fn list(context: &Context) -> Result<Answer, Failure> {
     let rows = output::rows(&suites, &["name", "from", "description"]);
     output::print(context, &Value::Array(suites), &["suite", "from", "description"], rows)?;
     Ok(Answer::Yes)
-}
-
-async fn judge(
-    context: &Context,
-    opened: &Opened,
-    suite: &str,
-    target: &str,
-    mode: RunMode,
-) -> Result<Answer, Failure> {
-    let target =
-        Target::parse(target).ok_or_else(|| format!("--target: `{target}` is not of the form provider/model"))?;
-    let planned = Planned::new(&opened.config, suite, target, mode)?;
-    let id = planned.id;
-    planned.begin(&opened.store, None).await?;
-    let quiet = context.json;
-    let report = planned
-        .finish(&opened.store, &|progress| {
-            if !quiet {
-                eprintln!("[{}/{}] {}", progress.done + 1, progress.planned, progress.call);
-            }
-        })
-        .await?;
-    if context.json {
-        println!("{}", serde_json::to_string_pretty(&report.to_json(&id.to_string()))?);
-    } else {
-        println!("{}", report.to_table());
-        println!("run {id}: {}", report.verdict().as_str());
-        if report.passed() {
-            println!("enable it with: interlock permit grant --route ROUTE --run {id} --reason TEXT");
-        }
-    }
-    Ok(if report.passed() { Answer::Yes } else { Answer::No })
 }
 
 async fn show(context: &Context, opened: &Opened, id: RunId) -> Result<Answer, Failure> {

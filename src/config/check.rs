@@ -139,6 +139,7 @@ impl Checker {
         self.base_of_project(name, raw);
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
         let lookup_grace = self.lookup_grace(name, raw, &endpoint);
+        let prices = self.prices(name, raw);
         let settings_digest = provider::settings_digest(raw, &endpoint);
         let adapter: Arc<dyn Adapter> = adapter?;
         (self.problems.len() == before).then(|| Provider {
@@ -147,6 +148,7 @@ impl Checker {
             endpoint,
             api_key,
             lookup_grace,
+            prices,
             settings_digest,
         })
     }

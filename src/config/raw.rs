@@ -95,6 +95,19 @@ pub struct Provider {
     /// How long "no such request" must have been true of an attempt that nobody can still be sending, before it counts
     /// as proof that it never arrived. Default: `connect_timeout` + 30 s, at least twice the lease (30 s).
     pub lookup_grace: Option<String>,
+    /// What a model costs, by its name: what a live contract run is estimated and bounded by. Default: unknown.
+    #[serde(default)]
+    pub prices: BTreeMap<String, Price>,
+}
+
+/// Per million tokens.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    /// Default `USD`.
+    pub currency: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

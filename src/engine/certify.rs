@@ -8,11 +8,13 @@ pub mod drift;
 pub mod recheck;
 pub mod watch;
 
+use std::path::Path;
 use std::time::Duration;
 
 use contracts::check::Kind;
+use contracts::recording::Journal;
 use contracts::report::{Report, RunVerdict};
-use contracts::runner::{self, Progress, TargetInfo};
+use contracts::runner::{self, Options, Progress, TargetInfo};
 use contracts::suite::{Suite, SuiteError};
 use contracts::upstream::{LiveUpstream, Mode, RecordingUpstream, ReplayUpstream};
 
@@ -115,10 +117,67 @@ impl Planned {
         Ok(store.begin_run(&run).await?)
     }
 
+    pub fn suite(&self) -> &Suite {
+        &self.suite
+    }
+
+    pub fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Where the run's exchanges are kept until it has ended: begun, or taken over from the run `earlier`.
+    pub fn journal(&self, root: &Path, earlier: Option<RunId>) -> Result<Journal, CertifyError> {
+        let adapter_version = self.provider.adapter.version();
+        let facts = [
+            ("suite", self.suite.name()),
+            ("suite_digest", self.suite.digest()),
+            ("provider", &self.target.provider),
+            ("model", &self.target.model),
+            ("adapter_version", &adapter_version),
+            ("settings_digest", &self.provider.settings_digest),
+        ];
+        let run = self.id.to_string();
+        Ok(match earlier {
+            None => Journal::begin(root, &run, &facts)?,
+            Some(earlier) => Journal::take_up(root, &earlier.to_string(), &run, &facts)?,
+        })
+    }
+
     /// Makes the run and files its verdict with every check.
     pub async fn finish(self, store: &Store, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Report, CertifyError> {
+        self.finish_with(store, &Options::default(), None, progress).await
+    }
+
+    /// [`Planned::finish`], with a budget, in parallel, and with a journal; a run that is incomplete leaves it behind.
+    pub async fn finish_with(
+        self,
+        store: &Store,
+        options: &Options,
+        journal: Option<Journal>,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+    ) -> Result<Report, CertifyError> {
+        let report = match self.made(options, journal.as_ref(), progress).await {
+            Ok(report) => report,
+            Err(error) => {
+                store.end_run(self.id, &not_run(&error.to_string())).await?;
+                return Err(error);
+            }
+        };
+        store.end_run(self.id, &end_of(&report)).await?;
+        if let Some(journal) = journal.filter(|_| report.incomplete().is_none()) {
+            journal.remove();
+        }
+        Ok(report)
+    }
+
+    async fn made(
+        &self,
+        options: &Options,
+        journal: Option<&Journal>,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+    ) -> Result<Report, CertifyError> {
         let upstream = Upstream::new(&self.provider)?;
-        let model = self.target.model.clone();
+        let (suite, model) = (&self.suite, self.target.model.clone());
         let info = TargetInfo {
             provider: self.target.provider.clone(),
             model: model.clone(),
@@ -133,29 +192,25 @@ impl Planned {
                 CALL_TIMEOUT,
             )
         };
-        let report = match self.mode {
-            RunMode::Live => runner::run(&self.suite, &live(model), info, progress).await,
-            RunMode::Record => {
-                let recording = match RecordingUpstream::new(live(model), &self.suite, &self.target.provider) {
-                    Ok(recording) => recording,
-                    Err(error) => {
-                        store.end_run(self.id, &not_run(&error.to_string())).await?;
-                        return Err(error.into());
-                    }
-                };
-                runner::run(&self.suite, &recording, info, progress).await
+        Ok(match (self.mode, journal) {
+            (RunMode::Live, None) => runner::run_with(suite, &live(model), info, options, progress).await,
+            (RunMode::Live, Some(journal)) => {
+                runner::run_with(suite, &live(model).keeping(journal), info, options, progress).await
             }
-            RunMode::Replay => {
-                let replay = ReplayUpstream::new(&self.suite, upstream.adapter.clone(), &self.target.provider, model);
-                runner::run(&self.suite, &replay, info, progress).await
+            (RunMode::Record, _) => {
+                let recording = RecordingUpstream::new(live(model), suite, &self.target.provider)?;
+                runner::run_with(suite, &recording, info, options, progress).await
             }
-        };
-        store.end_run(self.id, &end_of(&report)).await?;
-        Ok(report)
+            (RunMode::Replay, _) => {
+                let replay = ReplayUpstream::new(suite, upstream.adapter.clone(), &self.target.provider, model);
+                runner::run_with(suite, &replay, info, options, progress).await
+            }
+        })
     }
 }
 
-fn not_run(error: &str) -> RunEnd {
+/// A run that was not made, and why.
+pub fn not_run(error: &str) -> RunEnd {
     RunEnd { passed: false, kinds: ["missing"; 3], error: Some(error.to_owned()), checks: Vec::new() }
 }
 

@@ -6,13 +6,17 @@
 //! machine, and never know which suite or demo calls them.
 
 mod anthropic;
+mod asked;
 mod model;
+mod noise;
 mod openai;
+mod pattern;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod wire;
 mod words;
+mod zoo;
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +35,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use asked::Asked;
 use wire::Fault;
+use zoo::{Act, Memory, Skip};
+pub use zoo::{Expect, Misbehaviour, catalogue};
 
 /// The context window of a fresh provider, tokens.
 const CONTEXT_WINDOW: usize = 128_000;
@@ -82,8 +89,10 @@ pub struct SimProvider {
 #[derive(Debug)]
 struct Sim {
     name: String,
-    wire: Wire,
+    /// None: both, told apart by path and headers.
+    wire: Option<Wire>,
     settings: Mutex<Settings>,
+    memory: Memory,
     calls: Mutex<Vec<SimCall>>,
     held: AtomicUsize,
     /// Rises with each release; a held call waits for a number above the one it came under.
@@ -99,19 +108,49 @@ struct Settings {
     models: Option<Vec<String>>,
     /// None: any key will do, and none.
     key: Option<String>,
+    /// What it does wrong.
+    zoo: Option<&'static Misbehaviour>,
+    /// The seed of its sampling noise. None: it answers the same each time.
+    noise: Option<u64>,
+}
+
+impl Settings {
+    fn acts(&self) -> impl Iterator<Item = &'static Act> + use<> {
+        self.zoo.into_iter().flat_map(Misbehaviour::acts)
+    }
+
+    fn skips(&self, check: Skip) -> bool {
+        self.acts().any(|act| matches!(act, Act::Skip(skip) if *skip == check))
+    }
 }
 
 impl SimProvider {
     /// Starts a sound provider on a free port.
     pub async fn start(name: impl Into<String>, wire: Wire) -> io::Result<SimProvider> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        SimProvider::listen(name, Some(wire), SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Starts a sound provider on an address of the loopback; without a wire it speaks both.
+    pub async fn listen(name: impl Into<String>, wire: Option<Wire>, at: SocketAddr) -> io::Result<SimProvider> {
+        if !at.ip().is_loopback() {
+            let why = format!("{at} is not on the loopback: a simulated provider serves this machine only");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
-        let settings =
-            Settings { behaviour: Behaviour::Sound, context_window: CONTEXT_WINDOW, models: None, key: None };
+        let settings = Settings {
+            behaviour: Behaviour::Sound,
+            context_window: CONTEXT_WINDOW,
+            models: None,
+            key: None,
+            zoo: None,
+            noise: None,
+        };
         let sim = Arc::new(Sim {
             name: name.into(),
             wire,
             settings: Mutex::new(settings),
+            memory: Memory::default(),
             calls: Mutex::default(),
             held: AtomicUsize::new(0),
             releases: watch::Sender::new(0),
@@ -134,6 +173,16 @@ impl SimProvider {
 
     pub fn set_behaviour(&self, behaviour: Behaviour) {
         self.sim.settings().behaviour = behaviour;
+    }
+
+    /// From now on it misbehaves in this one way.
+    pub fn misbehave(&self, row: &'static Misbehaviour) {
+        self.sim.settings().zoo = Some(row);
+    }
+
+    /// From now on its answers vary as a sound provider's may, in a way that the seed decides.
+    pub fn set_noise(&self, seed: u64) {
+        self.sim.settings().noise = Some(seed);
     }
 
     /// The context window in tokens; 128,000 at first.
@@ -181,7 +230,13 @@ impl Sim {
     }
 
     /// Notes the call, and returns the behaviour to answer it with, once it may be answered.
-    async fn admit(&self, headers: &HeaderMap, body: &Value, key: Option<&str>) -> Result<Behaviour, Fault> {
+    async fn admit(
+        &self,
+        wire: Wire,
+        headers: &HeaderMap,
+        body: &Value,
+        key: Option<&str>,
+    ) -> Result<Behaviour, Fault> {
         // Both before the first await: who sees the call in `calls()` can release it.
         let mut releases = self.releases.subscribe();
         let behaviour = self.settings().behaviour;
@@ -191,7 +246,7 @@ impl Sim {
             ["x-interlock-attempt-id", "x-client-request-id", "idempotency-key"].into_iter().find_map(text);
         let model = body.get("model").and_then(Value::as_str).unwrap_or("").to_owned();
         self.calls().push(SimCall { attempt_id, model, body: body.clone(), at: SystemTime::now() });
-        wire::check_key(headers, key, self.wire)?;
+        wire::check_key(headers, key, wire)?;
         match behaviour {
             Behaviour::Refuses => Err(Fault::Overloaded),
             Behaviour::Hangs => {
@@ -203,31 +258,37 @@ impl Sim {
         }
     }
 
-    async fn respond(&self, request: Call) -> Result<Response, Fault> {
-        let settings = self.settings().clone();
+    /// Anthropic's clients name the version of its API in every call.
+    fn spoken(&self, headers: &HeaderMap, path: &str) -> Wire {
+        let anthropic = path.starts_with("/v1/messages") || headers.contains_key("anthropic-version");
+        self.wire.unwrap_or(if anthropic { Wire::AnthropicMessages } else { Wire::OpenAiChat })
+    }
+
+    async fn respond(&self, wire: Wire, settings: &Settings, request: Call) -> Result<Response, Fault> {
         let Call { method, path, headers, body, id } = request;
         let key = settings.key.as_deref();
-        let allowed = wire::check_key(&headers, key, self.wire);
-        match (self.wire, &method, path.as_str()) {
+        let allowed = wire::check_key(&headers, key, wire);
+        let asked = |behaviour| Asked { settings, behaviour, memory: &self.memory, id: &id };
+        match (wire, &method, path.as_str()) {
             (Wire::OpenAiChat, &Method::GET, "/v1/models") => allowed.map(|()| openai::models(&settings.models)),
             (Wire::AnthropicMessages, &Method::GET, "/v1/models") => {
                 allowed.map(|()| anthropic::models(&settings.models))
             }
             (Wire::OpenAiChat, &Method::POST, "/v1/chat/completions") => {
                 let parsed = wire::parse(&body);
-                let behaviour = self.admit(&headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
-                openai::complete(&parsed?, &settings, behaviour, &id)
+                let behaviour = self.admit(wire, &headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
+                openai::complete(&parsed?, &asked(behaviour))
             }
             (Wire::AnthropicMessages, &Method::POST, "/v1/messages") => {
                 let parsed = wire::parse(&body);
-                let behaviour = self.admit(&headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
+                let behaviour = self.admit(wire, &headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
                 anthropic::check_version(&headers)?;
-                anthropic::complete(&parsed?, &settings, behaviour, &id)
+                anthropic::complete(&parsed?, &asked(behaviour))
             }
             (Wire::AnthropicMessages, &Method::POST, "/v1/messages/count_tokens") => {
                 allowed?;
                 anthropic::check_version(&headers)?;
-                anthropic::count_tokens(&wire::parse(&body)?, &settings)
+                anthropic::count_tokens(&wire::parse(&body)?, settings)
             }
             _ => allowed.and(Err(Fault::NoRoute { asked: format!("{method} {path}") })),
         }
@@ -261,12 +322,18 @@ impl Drop for Hold<'_> {
 
 async fn serve(State(sim): State<Arc<Sim>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let id = format!("req_{}_{}", sim.name, sim.served.fetch_add(1, Ordering::Relaxed) + 1);
+    let wire = sim.spoken(&headers, uri.path());
+    let settings = sim.settings().clone();
     let call = Call { method, path: uri.path().to_owned(), headers, body, id: id.clone() };
-    let mut response = sim.respond(call).await.unwrap_or_else(|fault| match sim.wire {
-        Wire::OpenAiChat => openai::fault(&fault),
-        Wire::AnthropicMessages => anthropic::fault(&fault, &id),
+    let mut response = sim.respond(wire, &settings, call).await.unwrap_or_else(|fault| {
+        let told = settings.acts().find_map(|act| if let Act::Error(tell) = act { tell(&fault, wire) } else { None });
+        match (told, wire) {
+            (Some(raw), _) => wire::raw(raw),
+            (None, Wire::OpenAiChat) => openai::fault(&fault),
+            (None, Wire::AnthropicMessages) => anthropic::fault(&fault, &id),
+        }
     });
-    let name = match sim.wire {
+    let name = match wire {
         Wire::OpenAiChat => "x-request-id",
         Wire::AnthropicMessages => "request-id",
     };

@@ -4,6 +4,7 @@
 mod contracts;
 mod permits;
 mod schema;
+mod suites;
 
 use std::sync::Arc;
 

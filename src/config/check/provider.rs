@@ -1,7 +1,9 @@
 //! What a provider's settings come to: how it is asked about lost answers, and the digest that its permits rest on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use contracts::budget::Prices;
 use providers::compatible;
 use providers::lookup::Way;
 use providers::transport::Endpoint;
@@ -94,6 +96,22 @@ impl Checker {
             tracing::warn!(provider = name, ?grace, risk, "lookup_grace is shorter than connect_timeout and 30 s");
         }
         Some(grace)
+    }
+
+    /// Prices by model; each is a plain amount.
+    pub(super) fn prices(&mut self, name: &str, raw: &raw::Provider) -> BTreeMap<String, Prices> {
+        let mut prices = BTreeMap::new();
+        for (model, price) in &raw.prices {
+            for (field, amount) in [("input", price.input), ("output", price.output)] {
+                if !(amount.is_finite() && amount >= 0.0) {
+                    let setting = format!("providers.{name}.prices.{model:?}.{field}");
+                    self.problem(setting, format!("{amount} is no price: an amount per million tokens, as 2.5"));
+                }
+            }
+            let currency = price.currency.clone().unwrap_or_else(|| "USD".to_owned());
+            prices.insert(model.clone(), Prices { input: price.input, output: price.output, currency });
+        }
+        prices
     }
 }
 

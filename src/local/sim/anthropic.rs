@@ -7,9 +7,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::asked::Asked;
 use super::model::{self, Ask, End, Format, Reply, Role, Tool, ToolChoice, Turn};
 use super::wire::{self, Fault};
-use super::{Behaviour, Settings};
+use super::zoo::{Act, Bill};
+use super::{Settings, Wire};
 
 const KNOWN: [&str; 20] = [
     "cache_control",
@@ -59,38 +61,53 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 pub(super) fn count_tokens(body: &Value, settings: &Settings) -> Result<Response, Fault> {
-    check(body)?;
-    wire::model(body, settings)?;
-    wire::check_tools(&read(body)?, 128)?;
-    Ok(wire::json(StatusCode::OK, &json!({"input_tokens": prompt_tokens(body)})))
+    let mut body = body.clone();
+    for act in settings.acts() {
+        match act {
+            Act::NoCount => return Err(Fault::NoRoute { asked: "POST /v1/messages/count_tokens".to_owned() }),
+            Act::Body(change) | Act::CountBody(change) => change(&mut body),
+            _ => {}
+        }
+    }
+    check(&body)?;
+    wire::model(&body, settings)?;
+    wire::check_tools(&read(&body)?, 128, settings)?;
+    let mut tokens = prompt_tokens(&body);
+    for act in settings.acts() {
+        if let Act::Count(change) = act {
+            tokens = change(tokens);
+        }
+    }
+    Ok(wire::json(StatusCode::OK, &json!({"input_tokens": tokens})))
 }
 
-pub(super) fn complete(body: &Value, settings: &Settings, behaviour: Behaviour, id: &str) -> Result<Response, Fault> {
+pub(super) fn complete(body: &Value, asked: &Asked<'_>) -> Result<Response, Fault> {
+    let body = &*asked.body(body);
+    let settings = asked.settings;
     check(body)?;
     let model = wire::model(body, settings)?;
     let ask = read(body)?;
     let limit = ask.limit.ok_or_else(|| Fault::invalid("max_tokens", "max_tokens: Field required"))?;
-    wire::check_tools(&ask, 128)?;
+    wire::check_tools(&ask, 128, settings)?;
     let prompt = prompt_tokens(body);
     wire::check_window(prompt, limit, settings)?;
-    let reply = model::answer(&ask, behaviour)?;
-    let (input, output) = match behaviour {
-        Behaviour::BreaksContract => (wire::understated(prompt), wire::understated(reply.tokens)),
-        Behaviour::Sound | Behaviour::Refuses | Behaviour::Hangs => (prompt, reply.tokens),
-    };
+    let replies = asked.replies(ask, body)?;
+    let bill = asked.bill(prompt, &replies);
+    let Some(reply) = replies.first() else { return Err(Fault::Overloaded) };
+    let id = asked.id;
     let mut message = json!({
         "id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": model, "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": usage(input, 1),
+        "stop_reason": null, "stop_sequence": null, "usage": usage(&Bill { output: 1, ..bill }),
     });
     if wire::flag(body, "stream")? {
-        return Ok(wire::events(events(message, &reply, usage(input, output), id)));
+        let all = events(message, reply, usage(&bill), |text| asked.pieces(text, body), id);
+        return Ok(asked.streamed(all, Wire::AnthropicMessages));
     }
-    let (reason, sequence) = stop(&reply);
-    let content = json!([block(&reply, id, false)]);
-    let more =
-        json!({"content": content, "stop_reason": reason, "stop_sequence": sequence, "usage": usage(input, output)});
+    let (reason, sequence) = stop(reply);
+    let content: Vec<Value> = (0..reply.calls.len().max(1)).map(|at| block(reply, at, id, false)).collect();
+    let more = json!({"content": content, "stop_reason": reason, "stop_sequence": sequence, "usage": usage(&bill)});
     wire::extend(&mut message, more);
-    Ok(wire::json(StatusCode::OK, &message))
+    Ok(asked.whole(message, Wire::AnthropicMessages))
 }
 
 fn check(body: &Value) -> Result<(), Fault> {
@@ -122,6 +139,10 @@ fn read(body: &Value) -> Result<Ask, Fault> {
         format: format(body)?,
         limit: wire::limit(body, "max_tokens")?,
         stops: stops.map_or(Ok(Vec::new()), |stops| wire::strings(stops, "stop_sequences"))?,
+        parallel: body.pointer("/tool_choice/disable_parallel_tool_use") != Some(&Value::Bool(true)),
+        choices: 1,
+        seed: None,
+        window: usize::MAX,
     })
 }
 
@@ -228,10 +249,10 @@ fn texts(content: Option<&Value>) -> usize {
     }
 }
 
-fn usage(input: usize, output: usize) -> Value {
+fn usage(bill: &Bill) -> Value {
     json!({
-        "input_tokens": input, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-        "output_tokens": output, "service_tier": "standard",
+        "input_tokens": bill.prompt, "cache_creation_input_tokens": 0, "cache_read_input_tokens": bill.cached,
+        "output_tokens": bill.output, "service_tier": "standard",
     })
 }
 
@@ -244,18 +265,18 @@ fn stop(reply: &Reply) -> (&'static str, Option<&str>) {
     }
 }
 
-/// The one block of content; `open`: as a stream begins it. Arguments that the limit cut are no JSON, and stay empty.
-fn block(reply: &Reply, id: &str, open: bool) -> Value {
-    match &reply.tool {
+/// A block of content; `open`: as a stream begins it. Arguments that the limit cut are no JSON, and stay empty.
+fn block(reply: &Reply, at: usize, id: &str, open: bool) -> Value {
+    match reply.calls.get(at) {
         None => json!({"type": "text", "text": if open { "" } else { &reply.text }}),
-        Some(name) => {
-            let input = serde_json::from_str(&reply.text).ok().filter(|_| !open).unwrap_or_else(|| json!({}));
-            json!({"type": "tool_use", "id": format!("toolu_{id}"), "name": name, "input": input})
+        Some(call) => {
+            let input = serde_json::from_str(&call.arguments).ok().filter(|_| !open).unwrap_or_else(|| json!({}));
+            json!({"type": "tool_use", "id": format!("toolu_{id}_{at}"), "name": call.name, "input": input})
         }
     }
 }
 
-fn events(message: Value, reply: &Reply, usage: Value, id: &str) -> Vec<String> {
+fn events(message: Value, reply: &Reply, usage: Value, pieces: impl Fn(&str) -> Vec<String>, id: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut event = |kind: &str, more: Value| {
         let mut data = json!({"type": kind});
@@ -263,16 +284,21 @@ fn events(message: Value, reply: &Reply, usage: Value, id: &str) -> Vec<String> 
         all.push(format!("event: {kind}\ndata: {data}\n\n"));
     };
     event("message_start", json!({"message": message}));
-    event("content_block_start", json!({"index": 0, "content_block": block(reply, id, true)}));
-    event("ping", json!({}));
-    for piece in model::pieces(&reply.text) {
-        let delta = match reply.tool {
-            None => json!({"type": "text_delta", "text": piece}),
-            Some(_) => json!({"type": "input_json_delta", "partial_json": piece}),
-        };
-        event("content_block_delta", json!({"index": 0, "delta": delta}));
+    for at in 0..reply.calls.len().max(1) {
+        event("content_block_start", json!({"index": at, "content_block": block(reply, at, id, true)}));
+        if at == 0 {
+            event("ping", json!({}));
+        }
+        let call = reply.calls.get(at);
+        for piece in pieces(call.map_or(&reply.text, |call| &call.arguments)) {
+            let delta = match call {
+                None => json!({"type": "text_delta", "text": piece}),
+                Some(_) => json!({"type": "input_json_delta", "partial_json": piece}),
+            };
+            event("content_block_delta", json!({"index": at, "delta": delta}));
+        }
+        event("content_block_stop", json!({ "index": at }));
     }
-    event("content_block_stop", json!({"index": 0}));
     let (reason, sequence) = stop(reply);
     event("message_delta", json!({"delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage}));
     event("message_stop", json!({}));

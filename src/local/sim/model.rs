@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::Behaviour;
+use super::noise::Noise;
 use super::schema::{self, Unwritable};
 use super::words::{Stems, subject};
 
@@ -55,6 +56,14 @@ pub(super) struct Ask {
     /// Tokens that the answer may have.
     pub(super) limit: Option<usize>,
     pub(super) stops: Vec<String>,
+    /// Whether several tools may be called at once.
+    pub(super) parallel: bool,
+    /// How many answers are wanted.
+    pub(super) choices: usize,
+    /// Asks for the same answer each time.
+    pub(super) seed: Option<i64>,
+    /// The provider's window, tokens.
+    pub(super) window: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +74,22 @@ pub(super) enum End {
     Tool,
 }
 
+/// A call of a tool. `arguments` is JSON text, cut where the limit cut it.
+#[derive(Debug, Clone)]
+pub(super) struct Called {
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Reply {
-    /// Without a tool: the answer. With one: its arguments, as JSON text, cut where the limit cut them.
+    /// Empty beside tool calls.
     pub(super) text: String,
-    pub(super) tool: Option<String>,
+    pub(super) calls: Vec<Called>,
     pub(super) end: End,
     pub(super) tokens: usize,
+    /// Whether a schema was to be filled.
+    pub(super) structured: bool,
 }
 
 /// The one tokenizer. Its first use takes seconds in a debug build on a busy machine, so a provider loads it before it
@@ -86,24 +104,32 @@ pub(super) fn count(text: &str) -> usize {
 }
 
 /// The answer; `behaviour` decides whether it keeps the contract.
-pub(super) fn answer(ask: &Ask, behaviour: Behaviour) -> Result<Reply, Unwritable> {
+///
+/// `dice` are cast where chance is asked for, `noise` everywhere.
+pub(super) fn answer(ask: &Ask, behaviour: Behaviour, noise: &Noise, dice: &Noise) -> Result<Reply, Unwritable> {
     let broken = behaviour == Behaviour::BreaksContract;
     let ignores_system = |turn: &&Turn| !(broken && turn.role == Role::System);
     let turns: Vec<&Turn> = ask.turns.iter().filter(ignores_system).collect();
     let system = joined(&turns, Role::System);
     let about = topic(&turns);
     if let Some(tool) = forced_tool(ask, about) {
-        return call(tool, about, &system, ask.limit);
+        return call(tool, about, &system, ask, noise);
     }
     if let Some(schema) = wanted_schema(ask, &turns) {
-        let value = schema::write(&schema, about, &system)?;
-        return Ok(finish(structured(value, broken), ask));
+        let value = match told_value(&schema, &turns)? {
+            Some(value) => value,
+            None => schema::write(&schema, about, &system, noise)?,
+        };
+        return Ok(Reply { structured: true, ..finish(structured(value, broken, noise), ask) });
     }
     if let Some(told) = instruction(&turns) {
-        return Ok(finish(told, ask));
+        return Ok(finish(noise.told(told), ask));
+    }
+    if let Some(text) = random_words(&turns, dice) {
+        return Ok(finish(noise.told(text), ask));
     }
     if let (ToolChoice::Auto, Some(tool)) = (&ask.choice, likely_tool(&ask.tools, &turns, about)) {
-        return call(tool, about, &system, ask.limit);
+        return call(tool, about, &system, ask, noise);
     }
     let last = turns.iter().rev().find(|turn| matches!(turn.role, Role::User | Role::Tool));
     let said = match last {
@@ -124,9 +150,9 @@ fn topic<'t>(turns: &[&'t Turn]) -> &'t str {
 }
 
 /// The contract breaker adds a member and wraps the object in prose and a fence.
-fn structured(mut value: Value, broken: bool) -> String {
+fn structured(mut value: Value, broken: bool, noise: &Noise) -> String {
     if !broken {
-        return value.to_string();
+        return noise.write(&value);
     }
     if let Value::Object(object) = &mut value {
         object.insert("confidence_note".to_owned(), json!("fairly sure"));
@@ -142,24 +168,57 @@ fn forced_tool<'a>(ask: &'a Ask, about: &str) -> Option<&'a Tool> {
     }
 }
 
-/// Of its own accord the model calls a tool that clearly fits, and answers once the tool has.
+/// Of its own accord the model calls a tool that is named or clearly fits, and answers once the tool has.
 fn likely_tool<'a>(tools: &'a [Tool], turns: &[&Turn], about: &str) -> Option<&'a Tool> {
     if turns.last().is_none_or(|turn| turn.role != Role::User) {
         return None;
     }
-    tools.iter().rev().max_by_key(|tool| fitness(tool, about)).filter(|tool| fitness(tool, about) >= 2)
+    let named = tools.iter().find(|tool| about.to_ascii_lowercase().contains(&format!("call {}", tool.name)));
+    named.or_else(|| tools.iter().rev().max_by_key(|t| fitness(t, about)).filter(|t| fitness(t, about) >= 2))
 }
 
 fn fitness(tool: &Tool, about: &str) -> usize {
     Stems::of(&format!("{} {}", tool.name.replace(['_', '-'], " "), tool.description)).overlap(&Stems::of(about))
 }
 
-fn call(tool: &Tool, about: &str, system: &str, limit: Option<usize>) -> Result<Reply, Unwritable> {
-    let arguments = schema::write(&tool.schema, about, system)?.to_string();
+/// The call or calls. Objects in the text that fit the tool are its arguments, one call each.
+fn call(tool: &Tool, about: &str, system: &str, ask: &Ask, noise: &Noise) -> Result<Reply, Unwritable> {
+    let mut arguments = dictated(&tool.schema, about)?;
+    if arguments.is_empty() {
+        arguments.push(schema::write(&tool.schema, about, system, noise)?);
+    }
+    let most = if ask.parallel { arguments.len() } else { 1 };
     let name_tokens = count(&tool.name);
-    let (text, tokens, cut) = truncate(&arguments, limit.map(|limit| limit.saturating_sub(name_tokens)));
-    let end = if cut { End::Length } else { End::Tool };
-    Ok(Reply { text, tool: Some(tool.name.clone()), end, tokens: tokens + name_tokens })
+    let mut reply = Reply { text: String::new(), calls: Vec::new(), end: End::Tool, tokens: 0, structured: false };
+    for arguments in arguments.iter().take(most) {
+        let room = ask.limit.map(|limit| limit.saturating_sub(reply.tokens + name_tokens));
+        let (arguments, tokens, cut) = truncate(&noise.write(arguments), room);
+        reply.tokens += tokens + name_tokens;
+        reply.calls.push(Called { name: tool.name.clone(), arguments });
+        if cut {
+            reply.end = End::Length;
+            break;
+        }
+    }
+    Ok(reply)
+}
+
+/// The JSON objects in a text that fit a schema, in order; none where the schema asks for nothing.
+fn dictated(schema: &Value, text: &str) -> Result<Vec<Value>, Unwritable> {
+    let validator = schema::check(schema)?;
+    let names = |value: &Value| value.as_object().is_some_and(|object| !object.is_empty());
+    if !schema.get("properties").is_some_and(names) {
+        return Ok(Vec::new());
+    }
+    let (mut found, mut from) = (Vec::new(), 0);
+    for (at, _) in text.match_indices('{').filter(|(at, _)| text.is_char_boundary(*at)) {
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+        if let (true, Some(Ok(value))) = (at >= from, values.next()) {
+            from = at + values.byte_offset();
+            found.extend(Some(value).filter(|value| names(value) && validator.is_valid(value)));
+        }
+    }
+    Ok(found)
 }
 
 /// The schema of the request, else one that stands in a prompt which asks for JSON.
@@ -185,8 +244,28 @@ fn embedded(text: &str) -> Option<Value> {
     })
 }
 
+/// The object that the prompt says to answer, word for word, if the schema takes it.
+fn told_value(schema: &Value, turns: &[&Turn]) -> Result<Option<Value>, Unwritable> {
+    let told = instruction(turns).and_then(|told| serde_json::from_str::<Value>(&told).ok());
+    let validator = schema::check(schema)?;
+    Ok(told.filter(|told| told.is_object() && validator.is_valid(told)))
+}
+
+/// Words by chance, where they are asked for.
+fn random_words(turns: &[&Turn], dice: &Noise) -> Option<String> {
+    const WORDS: [&str; 12] =
+        ["amber", "birch", "cloud", "delta", "ember", "fjord", "grove", "heron", "islet", "juniper", "kelp", "lark"];
+    let last = turns.last().filter(|last| last.role == Role::User)?;
+    let random = last.text.to_ascii_lowercase().contains("random words");
+    random.then(|| (0..12).map(|_| WORDS[dice.below(WORDS.len())]).collect::<Vec<_>>().join(" "))
+}
+
 /// What the prompt says to answer, word for word; the system prompt goes before the user.
 fn instruction(turns: &[&Turn]) -> Option<String> {
+    if turns.last().is_some_and(|turn| turn.text.to_ascii_lowercase().contains("repeat your last answer")) {
+        let said = turns.iter().rev().find(|turn| turn.role == Role::Assistant);
+        return Some(said.map_or("I have not answered anything yet.", |turn| turn.text.as_str()).to_owned());
+    }
     let by = |role| turns.iter().rev().filter(move |turn| turn.role == role);
     by(Role::System).chain(by(Role::User)).find_map(|turn| told(&turn.text))
 }
@@ -236,11 +315,11 @@ fn finish(text: String, ask: &Ask) -> Reply {
         None => (text.as_str(), End::Natural),
     };
     let (text, tokens, cut) = truncate(text, ask.limit);
-    Reply { text, tool: None, end: if cut { End::Length } else { end }, tokens }
+    Reply { text, calls: Vec::new(), end: if cut { End::Length } else { end }, tokens, structured: false }
 }
 
 /// At most `limit` tokens of `text`, their number, and whether anything was cut. Half a character is left away.
-fn truncate(text: &str, limit: Option<usize>) -> (String, usize, bool) {
+pub(super) fn truncate(text: &str, limit: Option<usize>) -> (String, usize, bool) {
     let tokenizer = tokenizer();
     let tokens = tokenizer.encode_ordinary(text);
     let Some(limit) = limit.filter(|limit| *limit < tokens.len()) else {

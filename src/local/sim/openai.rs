@@ -6,9 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::model::{self, Ask, End, Format, Reply, Role, Tool, ToolChoice, Turn};
+use super::Wire;
+use super::asked::Asked;
+use super::model::{self, Ask, Called, End, Format, Reply, Role, Tool, ToolChoice, Turn};
 use super::wire::{self, Fault};
-use super::{Behaviour, Settings};
+use super::zoo::Bill;
 
 const KNOWN: [&str; 37] = [
     "audio",
@@ -72,33 +74,48 @@ pub(super) fn models(models: &Option<Vec<String>>) -> Response {
     wire::json(StatusCode::OK, &json!({"object": "list", "data": data}))
 }
 
-pub(super) fn complete(body: &Value, settings: &Settings, behaviour: Behaviour, id: &str) -> Result<Response, Fault> {
+pub(super) fn complete(body: &Value, asked: &Asked<'_>) -> Result<Response, Fault> {
+    let body = &*asked.body(body);
+    let settings = asked.settings;
     check(body)?;
     let model = wire::model(body, settings)?;
     let ask = read(body)?;
-    wire::check_tools(&ask, 64)?;
+    wire::check_tools(&ask, 64, settings)?;
     let prompt = prompt_tokens(body);
     wire::check_window(prompt, ask.limit.unwrap_or(0), settings)?;
-    let reply = model::answer(&ask, behaviour)?;
-    let usage = usage(prompt, reply.tokens, behaviour);
+    let replies = asked.replies(ask, body)?;
+    let usage = usage(&asked.bill(prompt, &replies));
     let base = json!({
-        "id": format!("chatcmpl-{id}"), "created": wire::now(), "model": model,
+        "id": format!("chatcmpl-{}", asked.id), "created": wire::now(), "model": model,
         "service_tier": "default", "system_fingerprint": "fp_interlock_sim",
     });
     if wire::flag(body, "stream")? {
         let wants_usage = body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
-        return Ok(wire::events(chunks(&base, &reply, wants_usage.then_some(usage), id)));
+        let stream = Stream { base: &base, with_usage: wants_usage, asked };
+        return Ok(asked.streamed(stream.chunks(body, &replies, &usage), Wire::OpenAiChat));
     }
-    let mut message = json!({"role": "assistant", "content": reply.text, "refusal": null, "annotations": []});
-    if let Some(name) = &reply.tool {
-        let function = json!({"name": name, "arguments": reply.text});
-        let call = json!({"id": format!("call_{id}"), "type": "function", "function": function});
-        wire::extend(&mut message, json!({"content": null, "tool_calls": [call]}));
-    }
-    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(&reply)});
+    let choices = replies.iter().enumerate().map(|(index, reply)| {
+        let mut message = json!({"role": "assistant", "content": reply.text, "refusal": null, "annotations": []});
+        if !reply.calls.is_empty() {
+            let calls: Vec<Value> =
+                reply.calls.iter().enumerate().map(|(at, call)| whole_call(asked, at, call)).collect();
+            wire::extend(&mut message, json!({"content": null, "tool_calls": calls}));
+        }
+        json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason(reply)})
+    });
+    let choices: Vec<Value> = choices.collect();
     let mut answer = base;
-    wire::extend(&mut answer, json!({"object": "chat.completion", "choices": [choice], "usage": usage}));
-    Ok(wire::json(StatusCode::OK, &answer))
+    wire::extend(&mut answer, json!({"object": "chat.completion", "choices": choices, "usage": usage}));
+    Ok(asked.whole(answer, Wire::OpenAiChat))
+}
+
+fn call_id(asked: &Asked<'_>, at: usize) -> String {
+    format!("call_{}_{at}", asked.id)
+}
+
+fn whole_call(asked: &Asked<'_>, at: usize, call: &Called) -> Value {
+    let function = json!({"name": call.name, "arguments": call.arguments});
+    json!({"id": call_id(asked, at), "type": "function", "function": function})
 }
 
 fn check(body: &Value) -> Result<(), Fault> {
@@ -110,8 +127,11 @@ fn check(body: &Value) -> Result<(), Fault> {
     if wire::flag(body, "logprobs")? {
         return Err(Fault::invalid("logprobs", "logprobs are not supported with this model"));
     }
-    if body.get("n").is_some_and(|n| !n.is_null() && n.as_u64() != Some(1)) {
-        return Err(Fault::invalid("n", "this model makes one choice: n must be 1"));
+    if body.get("n").is_some_and(|n| !n.is_null() && !n.as_u64().is_some_and(|n| (1..=8).contains(&n))) {
+        return Err(Fault::invalid("n", "n: must be an integer from 1 to 8"));
+    }
+    if body.get("seed").is_some_and(|seed| !seed.is_null() && seed.as_i64().is_none()) {
+        return Err(Fault::invalid("seed", "seed: must be an integer"));
     }
     let plain = json!(["text"]);
     if body.get("modalities").is_some_and(|kinds| !kinds.is_null() && *kinds != plain) {
@@ -142,6 +162,10 @@ fn read(body: &Value) -> Result<Ask, Fault> {
         format: format(body)?,
         limit: new.or(old),
         stops,
+        parallel: body.get("parallel_tool_calls") != Some(&Value::Bool(false)),
+        choices: body.get("n").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
+        seed: body.get("seed").and_then(Value::as_i64),
+        window: usize::MAX,
     })
 }
 
@@ -226,14 +250,11 @@ fn prompt_tokens(body: &Value) -> usize {
     })
 }
 
-fn usage(prompt: usize, completion: usize, behaviour: Behaviour) -> Value {
-    let (prompt, completion) = match behaviour {
-        Behaviour::BreaksContract => (wire::understated(prompt), wire::understated(completion)),
-        Behaviour::Sound | Behaviour::Refuses | Behaviour::Hangs => (prompt, completion),
-    };
+fn usage(bill: &Bill) -> Value {
+    let Bill { prompt, output, cached } = *bill;
     json!({
-        "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output,
+        "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0,
             "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
     })
@@ -247,37 +268,49 @@ fn finish_reason(reply: &Reply) -> &'static str {
     }
 }
 
-fn chunks(base: &Value, reply: &Reply, usage: Option<Value>, id: &str) -> Vec<String> {
-    let with_usage = usage.is_some();
-    let chunk = |choices: Value, usage: Option<&Value>| {
-        let mut chunk = base.clone();
+/// A streamed answer; `base` is what every chunk carries.
+struct Stream<'a> {
+    base: &'a Value,
+    with_usage: bool,
+    asked: &'a Asked<'a>,
+}
+
+impl Stream<'_> {
+    fn chunk(&self, choices: Value, usage: Option<&Value>) -> String {
+        let mut chunk = self.base.clone();
         wire::extend(&mut chunk, json!({"object": "chat.completion.chunk", "choices": choices}));
-        if with_usage {
+        if self.with_usage {
             wire::extend(&mut chunk, json!({"usage": usage}));
         }
         format!("data: {chunk}\n\n")
-    };
-    let delta = |delta: Value, finish: Option<&str>| {
-        chunk(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]), None)
-    };
-    let call = |call: Value| json!({"tool_calls": [call]});
-    let mut all = vec![match &reply.tool {
-        None => delta(json!({"role": "assistant", "content": "", "refusal": null}), None),
-        Some(name) => {
-            let mut first = call(json!({"index": 0, "id": format!("call_{id}"), "type": "function",
-                "function": {"name": name, "arguments": ""}}));
-            wire::extend(&mut first, json!({"role": "assistant", "content": null}));
-            delta(first, None)
+    }
+
+    fn delta(&self, index: usize, delta: Value, finish: Option<&str>) -> String {
+        self.chunk(json!([{"index": index, "delta": delta, "logprobs": null, "finish_reason": finish}]), None)
+    }
+
+    fn chunks(&self, body: &Value, replies: &[Reply], usage: &Value) -> Vec<String> {
+        let mut all = Vec::new();
+        for (index, reply) in replies.iter().enumerate() {
+            all.push(self.delta(index, json!({"role": "assistant", "content": "", "refusal": null}), None));
+            let pieces = |text| self.asked.pieces(text, body).into_iter();
+            all.extend(pieces(&reply.text).map(|piece| self.delta(index, json!({"content": piece}), None)));
+            for (at, call) in reply.calls.iter().enumerate() {
+                let function = json!({"name": call.name, "arguments": ""});
+                let id = call_id(self.asked, at);
+                let head = json!({"index": at, "id": id, "type": "function", "function": function});
+                all.push(self.delta(index, json!({"tool_calls": [head]}), None));
+                all.extend(pieces(&call.arguments).map(|piece| {
+                    let more = json!({"index": at, "function": {"arguments": piece}});
+                    self.delta(index, json!({"tool_calls": [more]}), None)
+                }));
+            }
+            all.push(self.delta(index, json!({}), Some(finish_reason(reply))));
         }
-    }];
-    all.extend(model::pieces(&reply.text).into_iter().map(|piece| match reply.tool {
-        None => delta(json!({"content": piece}), None),
-        Some(_) => delta(call(json!({"index": 0, "function": {"arguments": piece}})), None),
-    }));
-    all.push(delta(json!({}), Some(finish_reason(reply))));
-    all.extend(usage.map(|usage| chunk(json!([]), Some(&usage))));
-    all.push("data: [DONE]\n\n".to_owned());
-    all
+        all.extend(self.with_usage.then(|| self.chunk(json!([]), Some(usage))));
+        all.push("data: [DONE]\n\n".to_owned());
+        all
+    }
 }
 
 /// `{"error":{"message","type","param","code"}}`, all four always there.

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::noise::Noise;
+use super::pattern;
 use super::words::{Stems, first_sentence};
 
 /// Deeper than this a schema refers to itself.
@@ -20,9 +22,9 @@ pub(super) enum Unwritable {
 }
 
 /// A value for `schema`, about `text`. `explained` is what else the prompt says about the values (the system prompt).
-pub(super) fn write(schema: &Value, text: &str, explained: &str) -> Result<Value, Unwritable> {
+pub(super) fn write(schema: &Value, text: &str, explained: &str, noise: &Noise) -> Result<Value, Unwritable> {
     let validator = check(schema)?;
-    let writer = Writer { root: schema, text, explained, stems: Stems::of(text) };
+    let writer = Writer { root: schema, text, explained, stems: Stems::of(text), noise };
     let value = writer.value("", schema, 0)?;
     match validator.validate(&value) {
         Ok(()) => Ok(value),
@@ -32,7 +34,9 @@ pub(super) fn write(schema: &Value, text: &str, explained: &str) -> Result<Value
 
 /// A validator, if the schema is one.
 pub(super) fn check(schema: &Value) -> Result<jsonschema::Validator, Unwritable> {
-    jsonschema::validator_for(schema).map_err(|error| Unwritable::Malformed(error.to_string()))
+    // Formats bind here as they do in a contract, which a validator of 2020-12 does not do by itself.
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(schema).map_err(|error| Unwritable::Malformed(error.to_string()))
 }
 
 struct Writer<'a> {
@@ -40,6 +44,7 @@ struct Writer<'a> {
     text: &'a str,
     explained: &'a str,
     stems: Stems,
+    noise: &'a Noise,
 }
 
 impl Writer<'_> {
@@ -83,6 +88,12 @@ impl Writer<'_> {
             let part = schema.get("properties").and_then(|all| all.get(name)).unwrap_or(&Value::Null);
             object.insert(name.to_owned(), self.value(name, part, depth + 1)?);
         }
+        // What is optional may stand there or not.
+        for (name, part) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            if !object.contains_key(name) && self.noise.once_in(2) {
+                object.insert(name.clone(), self.value(name, part, depth + 1)?);
+            }
+        }
         Ok(Value::Object(object))
     }
 
@@ -123,8 +134,11 @@ impl Writer<'_> {
         self.stems.rank(values, &[description, self.explained])
     }
 
-    /// The first number of the text that fits, else the smallest that does.
+    /// The first number of the text that fits, else the smallest that does. Whole numbers of any size stay exact.
     fn number(&self, schema: &Value) -> Value {
+        if let Some(exact) = self.large(schema) {
+            return exact;
+        }
         let bound = |key| schema.get(key).and_then(Value::as_f64);
         let whole = kind(schema) == "integer";
         let step = bound("multipleOf").or(whole.then_some(1.0));
@@ -143,12 +157,21 @@ impl Writer<'_> {
         if number.fract() == 0.0 && number.abs() < 9.0e15 { json!(number as i64) } else { json!(number) }
     }
 
+    /// A whole number of the text that a double could not hold, if the schema takes it.
+    fn large(&self, schema: &Value) -> Option<Value> {
+        const EXACT: u64 = 1 << 53;
+        let words = self.text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u64>().ok());
+        let mut large = words.filter(|number| *number > EXACT).map(|number| json!(number));
+        let validator = jsonschema::validator_for(schema).ok()?;
+        large.find(|number| validator.is_valid(number))
+    }
+
     fn string(&self, name: &str, schema: &Value) -> String {
         let size = |key| schema.get(key).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
         if schema.get("pattern").is_some() || schema.get("format").is_some() {
             return self.matching(schema).unwrap_or_default();
         }
-        let mut text = self.named(name).to_owned();
+        let mut text = self.worded(self.named(name));
         if let Some(most) = size("maxLength") {
             text = text.chars().take(most).collect::<String>().trim_end().to_owned();
         }
@@ -156,6 +179,20 @@ impl Writer<'_> {
             text.push('.');
         }
         text
+    }
+
+    /// A sentence in one of several wordings; what is no sentence stays as it is.
+    fn worded(&self, text: &str) -> String {
+        if !text.contains(' ') {
+            return text.to_owned();
+        }
+        match self.noise.below(5) {
+            1 => text.trim_end_matches(['.', '!', '?']).to_owned(),
+            2 => format!("In short: {text}"),
+            3 => format!("The writer says: {text}"),
+            4 => text.replace(", ", "; "),
+            _ => text.to_owned(),
+        }
     }
 
     /// A word of the text, an example of the schema or a stock value that matches the pattern or format.
@@ -179,7 +216,10 @@ impl Writer<'_> {
         let examples = schema.get("examples").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let all =
             trimmed.chain(words).chain(examples).chain(schema.get("default").and_then(Value::as_str)).chain(STOCK);
-        all.filter(|word| !word.is_empty()).find(|word| validator.is_valid(&json!(word))).map(str::to_owned)
+        let found = all.filter(|word| !word.is_empty()).find(|word| validator.is_valid(&json!(word)));
+        let made =
+            || pattern::example(schema.get("pattern")?.as_str()?).filter(|made| validator.is_valid(&json!(made)));
+        found.map(str::to_owned).or_else(made)
     }
 
     /// What of the text a property of this name asks for.

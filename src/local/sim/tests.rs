@@ -65,7 +65,7 @@ async fn anthropic() -> SimProvider {
 /// One call with these members besides the model (and Anthropic's required limit).
 async fn ask(sim: &SimProvider, more: Value) -> Got {
     let mut body = json!({"model": "m"});
-    let (path, headers) = match sim.sim.wire {
+    let (path, headers) = match sim.sim.wire.unwrap() {
         Wire::OpenAiChat => ("/chat/completions", "x-client-request-id: attempt-1\r\n"),
         Wire::AnthropicMessages => {
             wire::extend(&mut body, json!({"max_tokens": 1000}));
@@ -243,11 +243,14 @@ async fn schemas_of_all_kinds_are_filled_or_refused() {
     ] {
         let schema = json!({"type": "object", "properties": {"x": part}, "required": ["x"],
             "$defs": {"deep": {"type": "object", "properties": {"y": {"type": "integer"}}, "required": ["y"], "additionalProperties": false}}});
-        schema::write(&schema, text, "").unwrap_or_else(|error| panic!("{part}: {error}"));
+        schema::write(&schema, text, "", &noise::Noise::silent()).unwrap_or_else(|error| panic!("{part}: {error}"));
     }
+    let silent = noise::Noise::silent();
     let endless = json!({"$ref": "#"});
-    let impossible = json!({"type": "string", "pattern": "^qqqq$"});
-    assert!(schema::write(&endless, text, "").is_err() && schema::write(&impossible, text, "").is_err());
+    let impossible = json!({"type": "string", "pattern": "^qqqq$", "maxLength": 2});
+    assert!(
+        schema::write(&endless, text, "", &silent).is_err() && schema::write(&impossible, text, "", &silent).is_err()
+    );
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::model::{Ask, ToolChoice};
 use super::schema::Unwritable;
+use super::zoo::{Raw, Skip};
 use super::{Settings, Wire, schema};
 
 /// Why a call gets no answer. Each protocol has its own words for these.
@@ -75,7 +76,7 @@ pub(super) fn model(body: &Value, settings: &Settings) -> Result<String, Fault> 
     let model = body.get("model").and_then(Value::as_str).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| Fault::invalid("model", "model: field required"))?;
     match &settings.models {
-        Some(models) if !models.iter().any(|known| known == model) => {
+        Some(models) if !models.iter().any(|known| known == model) && !settings.skips(Skip::Model) => {
             Err(Fault::UnknownModel { model: model.to_owned() })
         }
         _ => Ok(model.to_owned()),
@@ -118,7 +119,10 @@ pub(super) fn strings(value: &Value, name: &str) -> Result<Vec<String>, Fault> {
 }
 
 /// Tools must have names and schemas, and a forced one must exist.
-pub(super) fn check_tools(ask: &Ask, longest_name: usize) -> Result<(), Fault> {
+pub(super) fn check_tools(ask: &Ask, longest_name: usize, settings: &Settings) -> Result<(), Fault> {
+    if settings.skips(Skip::Tools) {
+        return Ok(());
+    }
     for (at, tool) in ask.tools.iter().enumerate() {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if tool.name.is_empty() || tool.name.len() > longest_name || !tool.name.chars().all(plain) {
@@ -152,7 +156,7 @@ pub(super) fn check_tools(ask: &Ask, longest_name: usize) -> Result<(), Fault> {
 pub(super) fn check_window(prompt: usize, answer: usize, settings: &Settings) -> Result<(), Fault> {
     let tokens = prompt + answer;
     let window = settings.context_window;
-    if tokens > window { Err(Fault::TooLong { tokens, window }) } else { Ok(()) }
+    if tokens > window && !settings.skips(Skip::Window) { Err(Fault::TooLong { tokens, window }) } else { Ok(()) }
 }
 
 /// What a dishonest meter shows: a tenth too little, rounded down; never nothing for something.
@@ -175,10 +179,25 @@ pub(super) fn json(status: StatusCode, value: &Value) -> Response {
     respond(status, "application/json", Body::from(value.to_string()))
 }
 
+/// Bytes as they are. A body that is cut announces one byte more than it has.
+pub(super) fn raw(raw: Raw) -> Response {
+    let status = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let length = raw.body.len() + usize::from(raw.cut);
+    let body = if raw.cut { Body::new(Events::of([Bytes::from(raw.body)])) } else { Body::from(raw.body) };
+    let mut response = respond(status, raw.kind, body);
+    if raw.cut {
+        response.headers_mut().insert(header::CONTENT_LENGTH, header::HeaderValue::from(length));
+    }
+    if let Some(encoding) = raw.encoding {
+        response.headers_mut().insert(header::CONTENT_ENCODING, header::HeaderValue::from_static(encoding));
+    }
+    response
+}
+
 /// A stream of server-sent events, each a chunk of its own on the wire.
 pub(super) fn events(events: Vec<String>) -> Response {
-    let events = Events { left: events.into_iter().map(Bytes::from).collect(), flushed: true };
-    respond(StatusCode::OK, "text/event-stream; charset=utf-8", Body::new(events))
+    let events = events.into_iter().map(Bytes::from);
+    respond(StatusCode::OK, "text/event-stream; charset=utf-8", Body::new(Events::of(events)))
 }
 
 fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response {
@@ -191,6 +210,12 @@ fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response {
 struct Events {
     left: VecDeque<Bytes>,
     flushed: bool,
+}
+
+impl Events {
+    fn of(pieces: impl IntoIterator<Item = Bytes>) -> Events {
+        Events { left: pieces.into_iter().collect(), flushed: true }
+    }
 }
 
 impl hyper::body::Body for Events {

@@ -8,8 +8,8 @@ use super::{on, text};
 use crate::command::Workplace;
 use crate::support::cluster::Database;
 
-const SUITE: &str = "support-triage";
-const BETA: &str = "beta/gpt-4.1";
+pub(super) const SUITE: &str = "support-triage";
+pub(super) const BETA: &str = "beta/gpt-4.1";
 
 /// alpha is the primary that nobody answers for; beta and gamma are simulated.
 pub async fn fallbacks(database: &Database) -> (SimProvider, SimProvider, Workplace) {
@@ -196,7 +196,7 @@ async fn suites_and_runs_are_listed_and_what_is_not_there_is_told() {
     let suites = cli.run(&["contract", "list", "--json"]).expect(0).json();
     let names: Vec<&str> =
         suites.as_array().expect("suites").iter().filter_map(|suite| suite["name"].as_str()).collect();
-    assert_eq!(names, ["small-model", "support-triage"]);
+    assert_eq!(names, ["draft-replies", "invoice-fields", "order-desk", "small-model", "support-triage"]);
     assert_eq!(cli.run(&["contract", "show", "--json"]).expect(0).json(), Value::Array(Vec::new()));
     cli.run(&["contract", "show", "00000000-0000-7000-8000-000000000000"])
         .expect(1)
