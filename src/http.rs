@@ -3,16 +3,16 @@
 //! Applications connect to [`application`], operators to [`operator`]: two listeners, two kinds of credentials. Each
 //! resource has a file of its own; [`problem`] is the one table of errors.
 
-mod admin;
+pub mod admin;
 mod auth;
-mod body;
+pub mod body;
 mod chat;
-mod contracts;
+pub mod contracts;
 mod events;
-mod extract;
-mod headers;
+pub mod extract;
+pub mod headers;
 mod health;
-mod jobs;
+pub mod jobs;
 mod models;
 pub mod problem;
 pub mod serve;

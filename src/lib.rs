@@ -8,6 +8,7 @@
 //! - [`store`]: all SQL, one guarded statement per transition.
 //! - [`engine`]: runs jobs. The only place that holds a store and an adapter together; no SQL, no HTTP status.
 //! - [`http`]: every route, and the only place that knows status codes.
+//! - [`console`]: the same for people on call, as pages.
 //! - [`local`]: the private Postgres, the simulated providers and the demo. [`cli`]: one file per subcommand.
 //!
 //! Two crates stand below: `providers` speaks to one upstream, `contracts` proves that a provider keeps a route's
@@ -15,6 +16,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod domain;
 pub mod engine;
 pub mod http;

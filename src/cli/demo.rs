@@ -58,6 +58,7 @@ async fn play(folder: &Path, args: &Args, signals: &mut Signals) -> Result<Answe
             "curl -s http://{application}/v1/chat/completions -H 'Authorization: Bearer {api_key}' -H 'Idempotency-Key: my-first-intent' -H 'Content-Type: application/json' -d '{{\"model\": \"support\", \"messages\": [{{\"role\": \"user\", \"content\": \"The app crashes when I log in.\"}}]}}'"
         );
         println!("\ncurl -s 'http://{operator}/admin/v1/races' -H 'Authorization: Bearer {token}'\n");
+        println!("The console: http://{operator}/console (operator token: {token})");
         if let Some(url) = opened.psql_url() {
             println!("The database: psql '{url}'");
         }

@@ -16,7 +16,8 @@ use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::calls::Seat;
+use super::Engine;
+use super::calls::{Seat, Stop};
 use super::stream_log::StreamLog;
 use super::tasks::CallGuard;
 use super::upstreams::Upstream;
@@ -45,8 +46,12 @@ pub enum News {
     /// The first content of a stream has come; more follows in the log.
     Content(Arc<StreamLog>),
     Ended(Result<Outcome, Failure>),
-    /// `settle_timeout` is over, or the call was stopped; nobody listens any more.
+    /// `settle_timeout` is over, or the answer came by another way; nobody listens any more.
     GaveUp,
+    /// The attempt was cancelled, and the connection is closed. What had come of an answer is thrown away.
+    CalledOff {
+        received: Bytes,
+    },
 }
 
 /// A complete, valid answer, and the stream that it came in.
@@ -128,34 +133,53 @@ impl Clocks {
     }
 }
 
+/// What goes to the provider.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub upstream: Upstream,
+    pub request: Request,
+    pub wire: UpstreamRequest,
+}
+
 /// Calls the provider and tells what becomes of it. Nothing of this is ever repeated: the transport sends once.
 pub async fn call(
-    upstream: Upstream,
-    request: Request,
-    wire: UpstreamRequest,
+    engine: Engine,
+    outgoing: Outgoing,
     clocks: Clocks,
     teller: Teller,
     guard: CallGuard,
     mut seat: Seat,
 ) {
-    let mut call = Call { clocks, teller, guard: Some(guard) };
-    let Some(Some(outcome)) = seat.attend(call.exchange(&upstream, &request, wire)).await else {
-        call.teller.tell(News::GaveUp);
-        return;
+    let Outgoing { upstream, request, wire } = outgoing;
+    let mut call = Call { engine, clocks, teller, guard: Some(guard), whole: BytesMut::new(), log: None };
+    let ended = seat.attend(call.exchange(&upstream, &request, wire)).await;
+    let news = match ended {
+        // Providers echo keys in their errors.
+        Ok(Some(outcome)) => News::Ended(outcome.map_err(|failure| failure.masked(upstream.api_key.as_ref()))),
+        Ok(None) | Err(Stop::NotNeeded) => News::GaveUp,
+        Err(Stop::Cancelled) => News::CalledOff { received: call.received() },
     };
-    // Providers echo keys in their errors.
-    let outcome = outcome.map_err(|failure| failure.masked(upstream.api_key.as_ref()));
-    call.teller.tell(News::Ended(outcome));
+    call.teller.tell(news);
 }
 
 struct Call {
+    engine: Engine,
     clocks: Clocks,
     teller: Teller,
     /// Held while somebody waits; a call that only listens does not hold up a shutdown.
     guard: Option<CallGuard>,
+    /// Of an answer that no client follows as it comes: what has come.
+    whole: BytesMut,
+    /// Of one that is followed.
+    log: Option<Arc<StreamLog>>,
 }
 
 impl Call {
+    /// What has come of an answer so far: as the provider sent it, or a stream as its followers see it.
+    fn received(&mut self) -> Bytes {
+        self.log.take().map_or_else(|| self.whole.split().freeze(), |log| log.lines())
+    }
+
     /// `None`: nobody listens any more.
     async fn exchange(
         &mut self,
@@ -168,28 +192,27 @@ impl Call {
             Err(failure) => return Some(Err(failure)),
         };
         let head = response.head.clone();
-        if request.stream && head.status.is_success() {
+        if upstream.adapter.streams(request) && head.status.is_success() {
             return self.exchange_stream(upstream, request, response).await;
         }
-        let mut whole = BytesMut::new();
         loop {
             match self.attend(response.chunk()).await? {
                 Ok(Some(chunk)) => {
                     self.clocks.last_content = Some(Instant::now());
-                    if whole.len() + chunk.len() > MAX_ANSWER {
+                    if self.whole.len() + chunk.len() > MAX_ANSWER {
                         let why = format!("the answer is larger than {MAX_ANSWER} bytes");
                         return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
                     }
-                    whole.extend_from_slice(&chunk);
+                    self.whole.extend_from_slice(&chunk);
                 }
                 Ok(None) => break,
                 Err(failure) => return Some(Err(failure)),
             }
         }
-        if let Err(failure) = response.check_whole(&whole) {
+        if let Err(failure) = response.check_whole(&self.whole) {
             return Some(Err(failure));
         }
-        let answer = read(upstream, request, &head, whole.freeze());
+        let answer = read(upstream, request, &head, self.whole.split().freeze());
         Some(answer.map(|answer| Outcome { answer, stream: None }))
     }
 

@@ -360,7 +360,7 @@ impl Runner {
         match &event.news {
             News::Content(log) => return self.on_content(event.key, log),
             News::Silent { .. } => {}
-            News::Ended(_) | News::GaveUp => {
+            News::Ended(_) | News::GaveUp | News::CalledOff { .. } => {
                 self.in_flight.remove(&event.key.id);
                 self.engine.inner.streams.close(event.key);
             }

@@ -6,11 +6,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use providers::canonical::Usage;
 use providers::failure::{Failure, Proof};
 
 use super::call::{CallEvent, News, Outcome};
 use super::progress::Delivered;
 use super::{Engine, Phase};
+use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
 use crate::domain::route::Target;
 use crate::store::StoreError;
@@ -45,6 +47,14 @@ impl Engine {
                 Settled::Written
             }
             News::Content(_) => Settled::Written,
+            News::CalledOff { received } => {
+                self.count(&target, "cancelled");
+                tracing::info!(job = %key.job, attempt = %key.id, %target, discarded = received.len(), "call closed: its attempt is cancelled");
+                // What it cost is not known, and somebody may pay for it: that stands in `races` too.
+                let discarded = completion(key, received, None, None);
+                self.log_race(&discarded, None).await;
+                Settled::Written
+            }
             News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts).await,
             News::Ended(Err(failure)) => {
                 self.settle_failure(key, &target, failure).await;
@@ -56,14 +66,8 @@ impl Engine {
     async fn settle_answer(&self, key: AttemptKey, target: Target, outcome: Outcome, attempts: usize) -> Settled {
         self.inner.circuits.succeeded(&target);
         let Outcome { answer, stream } = outcome;
-        let usage = answer.reply.usage;
-        let completion = Completion {
-            key,
-            content_type: CONTENT_TYPE.to_owned(),
-            body: answer.body,
-            stream: stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() }),
-            usage,
-        };
+        let stream = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
+        let completion = completion(key, answer.body, stream, answer.reply.usage);
         let complete = || self.store().complete(&completion);
         match self.persist("complete the job", complete).await {
             Some(Ok(Completed::Won)) => {
@@ -82,10 +86,7 @@ impl Engine {
             Some(Ok(Completed::Lost { winner })) => {
                 self.count(&target, "lost");
                 tracing::warn!(job = %key.job, attempt = %key.id, ?winner, "late result thrown away");
-                let lose = || self.store().lose_race(&completion, winner);
-                if let Some(Err(error)) = self.persist("log the race", lose).await {
-                    tracing::error!(job = %key.job, attempt = %key.id, %error, "the race could not be logged");
-                }
+                self.log_race(&completion, winner).await;
                 Settled::Written
             }
             // The answer is paid for and cannot be stored: nobody may take that for a failure.
@@ -95,6 +96,14 @@ impl Engine {
                 Settled::Written
             }
             None => Settled::Written,
+        }
+    }
+
+    async fn log_race(&self, discarded: &Completion, winner: Option<AttemptId>) {
+        let lose = || self.store().lose_race(discarded, winner);
+        if let Some(Err(error)) = self.persist("log the race", lose).await {
+            let AttemptKey { job, id, .. } = discarded.key;
+            tracing::error!(%job, attempt = %id, %error, "the race could not be logged");
         }
     }
 
@@ -155,6 +164,10 @@ impl Engine {
         let attempts = snapshot.attempts.len();
         Some(delivered(key, winner.target.clone(), attempts, &stored.content_type, stored.body, stored.stream))
     }
+}
+
+fn completion(key: AttemptKey, body: Bytes, stream: Option<Streamed>, usage: Option<Usage>) -> Completion {
+    Completion { key, content_type: CONTENT_TYPE.to_owned(), body, stream, usage }
 }
 
 fn delivered(

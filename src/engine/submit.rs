@@ -268,9 +268,9 @@ impl Engine {
         read_request(object).ok()
     }
 
-    /// This process's clock. Only for circuits; leases and deadlines are the database's.
+    /// This process's clock. Only for circuits and the console's sessions; leases and deadlines are the database's.
     #[expect(clippy::disallowed_methods, reason = "the one wall clock of the engine")]
-    pub(super) fn clock(&self) -> Timestamp {
+    pub fn clock(&self) -> Timestamp {
         Timestamp::now_utc()
     }
 }

@@ -14,8 +14,10 @@ use super::headers::rfc3339;
 use super::jobs::id_of;
 use super::problem::{Problem, Shape};
 use super::{body, view};
-use crate::domain::ids::AttemptId;
+use crate::domain::ids::{AttemptId, JobId};
+use crate::domain::job::Snapshot;
 use crate::engine::Engine;
+use crate::store::attempts::AttemptKey;
 use crate::store::operators::{Clearance, Cleared};
 
 const PAGE: i64 = 100;
@@ -29,31 +31,41 @@ pub struct ByState {
     before: Option<String>,
 }
 
+pub const STATES: [&str; 6] = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"];
+
 pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Response {
-    const STATES: [&str; 6] = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"];
-    if let Some(state) = by.state.as_deref().filter(|state| !STATES.contains(state)) {
-        let message =
-            format!("`{}` is no state of a job; known are {}", providers::failure::clean(state), STATES.join(", "));
-        return Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message }
-            .answer(Shape::Problem);
+    match jobs_page(&engine, by.state.as_deref(), by.before.as_deref(), PAGE).await {
+        Ok(jobs) => axum::Json(view::page(jobs.iter().map(view::job).collect(), PAGE)).into_response(),
+        Err(problem) => problem.answer(Shape::Problem),
     }
-    let listed = async {
-        let before = by.before.as_deref().map(id_of).transpose()?;
-        let jobs = engine.store().list_jobs(by.state.as_deref(), None, before, PAGE).await?;
-        Ok::<_, Problem>(axum::Json(view::page(jobs.iter().map(view::job).collect(), PAGE)).into_response())
-    };
-    listed.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+}
+
+/// At most `size` jobs of every owner, newest first; `before`: older than this one.
+pub async fn jobs_page(
+    engine: &Engine,
+    state: Option<&str>,
+    before: Option<&str>,
+    size: i64,
+) -> Result<Vec<Snapshot>, Problem> {
+    if let Some(state) = state.filter(|state| !STATES.contains(state)) {
+        let message = format!("`{}` is no state of a job; known are {}", clean(state), STATES.join(", "));
+        return Err(Problem::Invalid { param: Some("state".to_owned()), code: "invalid_request", message });
+    }
+    let before = before.map(id_of).transpose()?;
+    Ok(engine.store().list_jobs(state, None, before, size).await?)
 }
 
 pub async fn job(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
-    let found = async {
-        let id = id_of(&id)?;
-        let owner = engine.store().job_owner(id).await?.ok_or(Problem::NotFound)?;
-        let snapshot = engine.store().job(owner, id).await?.ok_or(Problem::NotFound)?;
-        let lookups = engine.store().lookups_of_job(owner, id).await?;
-        Ok::<_, Problem>(axum::Json(view::examined_job(&snapshot, &lookups)).into_response())
-    };
-    found.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+    let found = async { Ok(axum::Json(examine(&engine, id_of(&id)?).await?).into_response()) };
+    found.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+/// Anybody's job, with what providers said of its attempts.
+pub async fn examine(engine: &Engine, id: JobId) -> Result<Value, Problem> {
+    let owner = engine.store().job_owner(id).await?.ok_or(Problem::NotFound)?;
+    let snapshot = engine.store().job(owner, id).await?.ok_or(Problem::NotFound)?;
+    let lookups = engine.store().lookups_of_job(owner, id).await?;
+    Ok(view::examined_job(&snapshot, &lookups))
 }
 
 pub async fn release(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
@@ -78,21 +90,33 @@ async fn clear(
     let cleared = async {
         let deed: Deed = read(&engine, &headers, body_in).await?;
         let id: AttemptId = id.parse().map_err(|_| Problem::NotFound)?;
-        match engine.store().clear_attempt(id, clearance, deed.actor(), deed.reason()?).await? {
-            Cleared::Done(key) => {
-                tracing::warn!(job = %key.job, attempt = %id, action = clearance.as_str(), actor = deed.actor(), "attempt cleared");
-                if clearance == Clearance::Cancel {
-                    engine.call_off(key.owner, key.job).await;
-                }
-                engine.look_at(key.owner, key.job).await?;
-                let snapshot = engine.store().job(key.owner, key.job).await?.ok_or(Problem::NotFound)?;
-                Ok(axum::Json(view::job(&snapshot)).into_response())
-            }
-            Cleared::NotUnknown(state) => Err(Problem::NotUnknown { attempt: id, state }),
-            Cleared::NoSuchAttempt => Err(Problem::NotFound),
-        }
+        let key = clear_attempt(&engine, id, clearance, deed.actor(), deed.reason()?).await?;
+        let snapshot = engine.store().job(key.owner, key.job).await?.ok_or(Problem::NotFound)?;
+        Ok(axum::Json(view::job(&snapshot)).into_response())
     };
     cleared.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+/// Clears an unknown attempt, and lets its job go on.
+pub async fn clear_attempt(
+    engine: &Engine,
+    id: AttemptId,
+    clearance: Clearance,
+    actor: &str,
+    reason: &str,
+) -> Result<AttemptKey, Problem> {
+    match engine.store().clear_attempt(id, clearance, actor, reason).await? {
+        Cleared::Done(key) => {
+            tracing::warn!(job = %key.job, attempt = %id, action = clearance.as_str(), actor, "attempt cleared");
+            if clearance == Clearance::Cancel {
+                engine.call_off(key.owner, key.job).await;
+            }
+            engine.look_at(key.owner, key.job).await?;
+            Ok(key)
+        }
+        Cleared::NotUnknown(state) => Err(Problem::NotUnknown { attempt: id, state }),
+        Cleared::NoSuchAttempt => Err(Problem::NotFound),
+    }
 }
 
 /// Every deed has a reason, and somebody's name where it is given.

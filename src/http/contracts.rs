@@ -12,11 +12,13 @@ use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
 use super::view;
 use crate::domain::ids::{PermitId, RunId};
+use crate::domain::permit::Permit;
 use crate::domain::route::Target;
 use crate::engine::certify::{CertifyError, GrantError, Planned, RunMode, grant_permit};
 use crate::engine::{Engine, tasks};
 
-const PAGE: i64 = 100;
+/// Runs in a list.
+pub const PAGE: i64 = 100;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,19 +85,23 @@ pub async fn runs(State(engine): State<Engine>) -> Response {
     }
 }
 
-/// One run with its checks.
 pub async fn run(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
-    let found = async {
-        let id: RunId = id.parse().map_err(|_| Problem::NotFound)?;
-        let run = engine.store().run(id).await?.ok_or(Problem::NotFound)?;
-        let checks = engine.store().checks(id).await?;
-        let mut out = view::run(&run);
-        if let Value::Object(out) = &mut out {
-            out.insert("checks".to_owned(), checks.iter().map(view::check).collect());
-        }
-        Ok::<_, Problem>(axum::Json(out).into_response())
-    };
-    found.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
+    match run_with_checks(&engine, &id).await {
+        Ok(run) => axum::Json(run).into_response(),
+        Err(problem) => problem.answer(Shape::Problem),
+    }
+}
+
+/// One run with its checks.
+pub async fn run_with_checks(engine: &Engine, id: &str) -> Result<Value, Problem> {
+    let id: RunId = id.parse().map_err(|_| Problem::NotFound)?;
+    let run = engine.store().run(id).await?.ok_or(Problem::NotFound)?;
+    let checks = engine.store().checks(id).await?;
+    let mut out = view::run(&run);
+    if let Value::Object(out) = &mut out {
+        out.insert("checks".to_owned(), checks.iter().map(view::check).collect());
+    }
+    Ok(out)
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,10 +110,15 @@ pub struct ByRoute {
 }
 
 pub async fn permits(State(engine): State<Engine>, Query(by): Query<ByRoute>) -> Response {
-    match engine.store().permits(by.route.as_deref()).await {
-        Ok(permits) => axum::Json(view::list(permits.iter().map(view::permit).collect())).into_response(),
-        Err(error) => Problem::from(error).answer(Shape::Problem),
+    match listed_permits(&engine, by.route.as_deref()).await {
+        Ok(permits) => axum::Json(view::list(permits)).into_response(),
+        Err(problem) => problem.answer(Shape::Problem),
     }
+}
+
+/// Every permit, or one route's.
+pub async fn listed_permits(engine: &Engine, route: Option<&str>) -> Result<Vec<Value>, Problem> {
+    Ok(engine.store().permits(route).await?.iter().map(view::permit).collect())
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,18 +134,21 @@ struct NewPermit {
 pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Body) -> Response {
     let granted = async {
         let new: NewPermit = read(&engine, &headers, body_in).await?;
-        let run: RunId = new.run_id.parse().map_err(|_| Problem::Invalid {
-            param: Some("run_id".to_owned()),
-            code: "invalid_request",
-            message: "`run_id` is no run's id; GET /admin/v1/contract-runs lists them".to_owned(),
-        })?;
         let why = reason(new.reason.as_deref())?;
-        let actor = actor(new.actor.as_deref());
-        let permit =
-            grant_permit(engine.store(), engine.config(), &new.route, run, actor, why).await.map_err(refused)?;
+        let permit = grant_by(&engine, &new.route, &new.run_id, actor(new.actor.as_deref()), why).await?;
         Ok((StatusCode::CREATED, axum::Json(view::permit(&permit))).into_response())
     };
     granted.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+}
+
+/// Grants a permit on this run, or says what is missing.
+pub async fn grant_by(engine: &Engine, route: &str, run: &str, actor: &str, reason: &str) -> Result<Permit, Problem> {
+    let run: RunId = run.parse().map_err(|_| Problem::Invalid {
+        param: Some("run_id".to_owned()),
+        code: "invalid_request",
+        message: "`run_id` is no run's id; GET /admin/v1/contract-runs lists them".to_owned(),
+    })?;
+    grant_permit(engine.store(), engine.config(), route, run, actor, reason).await.map_err(refused)
 }
 
 fn refused(error: GrantError) -> Problem {
@@ -160,13 +174,20 @@ pub async fn revoke(
 ) -> Response {
     let revoked = async {
         let deed: Deed = read(&engine, &headers, body_in).await?;
-        let id: PermitId = id.parse().map_err(|_| Problem::NotFound)?;
-        if !engine.store().revoke_permit(id, deed.actor(), deed.reason()?).await? {
-            return Err(Problem::NotFound);
-        }
-        let permits = engine.store().permits(None).await?;
-        let permit = permits.iter().find(|permit| permit.id() == id).ok_or(Problem::NotFound)?;
-        Ok(axum::Json(view::permit(permit)).into_response())
+        revoke_by(&engine, &id, deed.actor(), deed.reason()?).await
     };
-    revoked.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
+    match revoked.await {
+        Ok(permit) => axum::Json(permit).into_response(),
+        Err(problem) => problem.answer(Shape::Problem),
+    }
+}
+
+/// Ends this permit, and shows it as it is now.
+pub async fn revoke_by(engine: &Engine, id: &str, actor: &str, reason: &str) -> Result<Value, Problem> {
+    let id: PermitId = id.parse().map_err(|_| Problem::NotFound)?;
+    if !engine.store().revoke_permit(id, actor, reason).await? {
+        return Err(Problem::NotFound);
+    }
+    let permits = engine.store().permits(None).await?;
+    permits.iter().find(|permit| permit.id() == id).map(view::permit).ok_or(Problem::NotFound)
 }

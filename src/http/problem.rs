@@ -201,6 +201,12 @@ impl Problem {
         }
     }
 
+    /// Status, code and message, for people's pages.
+    pub fn words(&self) -> (StatusCode, &'static str, String) {
+        let Line { status, code, message } = self.line();
+        (status, code, message)
+    }
+
     /// The body alone, as an event stream carries it.
     pub fn text(&self, shape: Shape) -> String {
         let line = self.line();

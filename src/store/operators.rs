@@ -29,6 +29,12 @@ impl Clearance {
         }
     }
 
+    pub fn parse(word: &str) -> Option<Clearance> {
+        [Clearance::Release, Clearance::Cancel, Clearance::Fail]
+            .into_iter()
+            .find(|clearance| clearance.as_str() == word)
+    }
+
     fn state(self) -> &'static str {
         match self {
             Clearance::Release => "released",

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::support::app::App;
 use crate::support::client::Client;
 use crate::support::settings::Settings;
-use crate::support::upstream::{Reply, ScriptedUpstream};
-use crate::support::{ask, eventually};
+use crate::support::upstream::{Piece, Reply, ScriptedUpstream};
+use crate::support::{ask, eventually, sha256};
 
 async fn gateway(reply: Reply, lines: &str) -> (ScriptedUpstream, App, Client) {
     let alpha = ScriptedUpstream::start().await;
@@ -102,22 +102,35 @@ async fn a_job_is_found_by_its_key() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_fenced_and_the_late_answer_loses() {
-    let (alpha, app, client) = gateway(Reply::answer_of("late", 11, 5).held(), "").await;
-    let id = client.create_job("k", &ask("hi")).await.expect(201).job_id();
-    alpha.wait_for_calls(1).await;
-    let cancelled = client.cancel(&id).await.expect(200).json();
-    assert_eq!(cancelled["state"], "cancelled");
-    assert_eq!(cancelled["attempts"][0]["state"], "cancelled");
-    assert_eq!(cancelled["attempts"][0]["cleared_by"], "owner");
-    alpha.release();
-    eventually("the late answer is logged", async || app.races().await.len() == 1).await;
-    let race = app.races().await.remove(0);
-    assert_eq!((&race["winner"], &race["usage"]["input_tokens"]), (&Value::Null, &json!(11)));
-    assert_eq!(client.job(&id).await["state"], "cancelled", "terminal states never change");
-    assert_eq!(client.result(&id).await.expect(409).code(), "job_cancelled");
-    let replayed = client.create_job("k", &ask("hi")).await.expect(201);
-    assert_eq!((replayed.job_id(), alpha.count()), (id, 1));
+async fn a_cancelled_job_is_fenced_its_call_closed_and_what_had_come_is_logged() {
+    const HALF: &str = "{\"id\":\"chatcmpl-1\",\"choices\":[";
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n";
+    let half = Reply::pieces(vec![Piece::Bytes([head, HALF].concat().into_bytes()), Piece::Hold]);
+    for (reply, discarded) in [(Reply::answer("late").held(), ""), (half, HALF)] {
+        let (alpha, app, client) = gateway(reply, "").await;
+        let id = client.create_job("k", &ask("hi")).await.expect(201).job_id();
+        alpha.wait_for_calls(1).await;
+        // Half an answer is read as it comes; a test cannot see that from outside.
+        tokio::time::sleep(Duration::from_millis(if discarded.is_empty() { 0 } else { 200 })).await;
+        let cancelled = client.cancel(&id).await.expect(200).json();
+        assert_eq!(cancelled["state"], "cancelled");
+        assert_eq!(cancelled["attempts"][0]["state"], "cancelled");
+        assert_eq!(cancelled["attempts"][0]["cleared_by"], "owner");
+        alpha.wait_for_hang_ups(1).await;
+        eventually("the loss is logged", async || app.races().await.len() == 1).await;
+        let race = app.races().await.remove(0);
+        assert_eq!(
+            (&race["winner"], &race["usage"]["input_tokens"]),
+            (&Value::Null, &Value::Null),
+            "what it cost is not known"
+        );
+        assert_eq!(race["body_sha256"], sha256(discarded.as_bytes()));
+        alpha.release();
+        assert_eq!(client.job(&id).await["state"], "cancelled", "terminal states never change");
+        assert_eq!(client.result(&id).await.expect(409).code(), "job_cancelled");
+        let replayed = client.create_job("k", &ask("hi")).await.expect(201);
+        assert_eq!((replayed.job_id(), alpha.count()), (id, 1));
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! The promises of DESIGN 1, each through HTTP on a real Postgres, against providers that are real servers.
 
 mod async_jobs;
+mod background;
 mod bad_input;
 mod callbacks;
 mod circuit;
 mod cli;
 mod command;
 mod committed_first;
+mod console;
 mod crash;
 mod database_away;
 mod double_click;

@@ -1,13 +1,12 @@
 //! R7: whoever returns first wins, whoever was primary; what comes later is thrown away, with its cost on record.
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::support::app::App;
 use crate::support::client::Client;
 use crate::support::settings::Settings;
 use crate::support::upstream::{Reply, ScriptedUpstream};
-use crate::support::{ask, eventually};
+use crate::support::{ask, eventually, sha256};
 
 /// What A answers: its bytes are known, so that their hash in the race row can be checked.
 const OF_A: &str = r#"{"id":"a","object":"chat.completion","created":1,"model":"m1","choices":[{"index":0,"message":{"role":"assistant","content":"of A"},"finish_reason":"stop"}],"usage":{"prompt_tokens":40,"completion_tokens":10,"total_tokens":50}}"#;
@@ -51,10 +50,6 @@ impl Duel {
     }
 }
 
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 // B098
 #[tokio::test]
 async fn b_wins_and_the_answer_of_a_arrives_last_and_loses_although_a_was_primary() {
@@ -70,7 +65,7 @@ async fn b_wins_and_the_answer_of_a_arrives_last_and_loses_although_a_was_primar
     assert_eq!(race["attempt"].as_str(), Some(&*duel.attempt_of_a));
     assert_eq!(race["winner"], job["attempts"][1]["id"]);
     assert_eq!(race["usage"]["input_tokens"], 40);
-    assert_eq!(race["body_sha256"].as_str(), Some(&*hash(OF_A.as_bytes())), "of the bytes that were thrown away");
+    assert_eq!(race["body_sha256"].as_str(), Some(&*sha256(OF_A.as_bytes())), "of the bytes that were thrown away");
     // Both have cost something: each attempt has its own figures.
     assert_eq!(job["attempts"][0]["usage"]["output_tokens"], 10);
     assert_eq!(job["attempts"][1]["usage"]["output_tokens"], 2);

@@ -13,6 +13,7 @@ pub mod upstream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// How long a test waits for what should happen at once; longer only on a machine that is very busy.
 pub const PATIENCE: Duration = Duration::from_secs(15);
@@ -41,6 +42,11 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 /// A chat request to the route `support`.
 pub fn ask(text: &str) -> Value {
     json!({ "model": "support", "messages": [{ "role": "user", "content": text }] })
+}
+
+/// As `races` shows the hash of what was thrown away.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The base URL of a provider whose port nobody listens on.

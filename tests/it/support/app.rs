@@ -61,7 +61,7 @@ impl App {
         let engine = Engine::start(store, config).await.expect("the engine starts");
         let mut listeners = JoinSet::new();
         listeners.spawn(http::serve::serve(application, http::application(engine.clone()), engine.clone()));
-        listeners.spawn(http::serve::serve(operator, http::operator(engine.clone()), engine.clone()));
+        listeners.spawn(http::serve::serve(operator, interlock::console::operator(engine.clone()), engine.clone()));
         App {
             engine,
             application: addresses.0,

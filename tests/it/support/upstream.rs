@@ -231,6 +231,8 @@ struct Script {
     default: Mutex<Reply>,
     seen: Mutex<Vec<Seen>>,
     released: watch::Sender<bool>,
+    /// Gateways that closed their connection while an answer was held.
+    hang_ups: watch::Sender<usize>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -252,6 +254,7 @@ impl ScriptedUpstream {
             default: Mutex::new(Reply::answer("ok")),
             seen: Mutex::default(),
             released: watch::Sender::new(false),
+            hang_ups: watch::Sender::new(0),
         });
         let mut server = JoinSet::new();
         server.spawn(accept(listener, script.clone()));
@@ -281,6 +284,13 @@ impl ScriptedUpstream {
     /// Lets go of everything that is held, and holds nothing any more.
     pub fn release(&self) {
         self.script.released.send_replace(true);
+    }
+
+    /// Waits, bounded, until this many gateways have closed their connection while an answer was held.
+    pub async fn wait_for_hang_ups(&self, n: usize) {
+        let mut hang_ups = self.script.hang_ups.subscribe();
+        let heard = tokio::time::timeout(PATIENCE, hang_ups.wait_for(|count| *count >= n)).await;
+        assert!(heard.is_ok(), "fewer than {n} hang-up(s) within {PATIENCE:?}");
     }
 
     /// Every request so far, in order of arrival.
@@ -333,6 +343,13 @@ async fn converse(mut stream: TcpStream, script: Arc<Script>) {
                     }
                 }
                 Piece::Hold => {
+                    let mut next = [0];
+                    tokio::select! {
+                        biased;
+                        _ = released.wait_for(|released| *released) => {}
+                        // Nothing follows a request before its answer: what can be read here is the end.
+                        Ok(0) | Err(_) = stream.peek(&mut next) => script.hang_ups.send_modify(|count| *count += 1),
+                    }
                     if released.wait_for(|released| *released).await.is_err() {
                         return;
                     }
