@@ -54,10 +54,10 @@ pub(crate) fn head(response: &Value) -> Head {
 }
 
 /// A body that is a string in the file is sent as that text, anything else as JSON.
-pub(crate) fn body(response: &Value) -> Vec<u8> {
+pub(crate) fn body(response: &Value) -> bytes::Bytes {
     match &response["body"] {
-        Value::String(text) => text.clone().into_bytes(),
-        other => serde_json::to_vec(other).unwrap(),
+        Value::String(text) => text.clone().into(),
+        other => serde_json::to_vec(other).unwrap().into(),
     }
 }
 

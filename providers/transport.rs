@@ -11,9 +11,11 @@ mod classify;
 mod http_stack;
 mod tls;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::Method;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
 use crate::adapter::{Head, UpstreamRequest};
@@ -62,6 +64,8 @@ pub struct Transport {
     client: reqwest::Client,
     /// Without a slash at its end.
     base: String,
+    /// The address asked first, which is nearly every one: parsed once.
+    usual: Arc<OnceLock<(String, reqwest::Url)>>,
 }
 
 impl Transport {
@@ -79,20 +83,29 @@ impl Transport {
             .pool_max_idle_per_host(pooled)
             .build()
             .map_err(|error| setting("base_url", &format!("no client can be built: {}", error.without_url())))?;
-        Ok(Transport { client, base })
+        Ok(Transport { client, base, usual: Arc::default() })
     }
 
     /// Sends the request once, and waits for the head of the answer, for as long as it takes.
     pub async fn send(&self, request: UpstreamRequest) -> Result<Response, Failure> {
-        let address = format!("{}{}", self.base, request.path);
-        let mut builder = self.client.post(address).body(request.body);
-        for (name, value) in request.headers {
-            builder = builder.header(name, value);
-        }
-        let request = builder.build().map_err(|error| classify::sending(&error))?;
-        let response = self.client.execute(request).await.map_err(|error| classify::sending(&error))?;
+        let Some(address) = self.address(&request.path) else { return Err(classify::not_built()) };
+        let mut sent = reqwest::Request::new(Method::POST, address);
+        sent.headers_mut().extend(request.headers);
+        *sent.body_mut() = Some(request.body.into());
+        let response = self.client.execute(sent).await.map_err(|error| classify::sending(&error))?;
         let head = Head { status: response.status(), headers: response.headers().clone() };
         Ok(Response { head, body: response })
+    }
+
+    fn address(&self, path: &str) -> Option<reqwest::Url> {
+        if let Some((usual, address)) = self.usual.get()
+            && usual == path
+        {
+            return Some(address.clone());
+        }
+        let address = reqwest::Url::parse(&format!("{}{path}", self.base)).ok()?;
+        let _ = self.usual.set((path.to_owned(), address.clone()));
+        Some(address)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod call_off;
 pub mod calls;
 pub mod certify;
 pub mod circuits;
+pub mod keys;
 pub mod lease;
 pub mod mirror;
 pub mod notify;
@@ -39,6 +40,7 @@ use crate::domain::ids::JobId;
 use crate::domain::route::Target;
 use crate::engine::calls::Calls;
 use crate::engine::circuits::Circuits;
+use crate::engine::keys::Keys;
 use crate::engine::lease::Lease;
 use crate::engine::mirror::Streams;
 use crate::engine::notify::Notifier;
@@ -64,6 +66,7 @@ pub(crate) struct Inner {
     pub config: Arc<Config>,
     pub upstreams: Upstreams,
     pub circuits: Circuits,
+    pub keys: Keys,
     pub registry: Registry,
     /// The streams that run here and may be followed elsewhere.
     pub streams: Streams,
@@ -112,6 +115,7 @@ impl Engine {
             config,
             upstreams,
             circuits: Circuits::default(),
+            keys: Keys::default(),
             registry: Registry::default(),
             streams: Streams::default(),
             lease,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
-use super::rows::{self, millis, snapshot_sql};
+use super::rows::{self, millis, snapshot_sql, unknown_word};
 use super::streams::Streamed;
 use super::{Store, StoreError, retrying};
 use crate::domain::attempt::ClearedBy;
@@ -53,8 +54,8 @@ pub struct FirstAttempt {
 pub enum Admitted {
     /// The job is new and ours; its first attempt, where one was asked for, is committed as started.
     New,
-    /// The key was taken: this is the job that has it.
-    Existing(Box<Snapshot>),
+    /// The key was taken: this is the job that has it, and its answer, where there is one and it is small.
+    Existing(Box<Snapshot>, Option<StoredResult>),
 }
 
 const CANCEL_JOB: &str = "/* cancel_job */
@@ -136,19 +137,7 @@ impl Store {
     /// The winner's answer; `None` while there is none, or once retention has erased it.
     pub async fn job_result(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredResult>, StoreError> {
         let row = retrying(|| sqlx::query(JOB_RESULT).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
-        let Some(row) = row else { return Ok(None) };
-        Ok(Some(StoredResult {
-            attempt: row.try_get("attempt_id")?,
-            content_type: row.try_get("content_type")?,
-            body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?),
-            stream: match row.try_get::<Option<Vec<u8>>, _>("stream")? {
-                Some(lines) => {
-                    let usage = row.try_get::<Option<Vec<u8>>, _>("stream_usage")?;
-                    Some(Streamed { lines: Bytes::from(lines), usage: usage.map(Bytes::from) })
-                }
-                None => None,
-            },
-        }))
+        Ok(row.map(|row| stored_result(&row)).transpose()?)
     }
 
     /// The owner cancels: the job is over, its open attempt is fenced (R9: a finished job stays finished).
@@ -217,6 +206,18 @@ impl Store {
         jobs.reverse();
         Ok(jobs)
     }
+}
+
+/// Reads what [`JOB_RESULT`] selects.
+pub(super) fn stored_result(row: &PgRow) -> Result<StoredResult, sqlx::Error> {
+    let bytes = |name: &str| row.try_get::<Option<Vec<u8>>, _>(name).map(|bytes| bytes.map(Bytes::from));
+    let usage = bytes("stream_usage")?;
+    Ok(StoredResult {
+        attempt: row.try_get("attempt_id")?,
+        content_type: row.try_get("content_type")?,
+        body: bytes("body")?.ok_or_else(|| unknown_word("job_results.body", "NULL"))?,
+        stream: bytes("stream")?.map(|lines| Streamed { lines, usage }),
+    })
 }
 
 /// Stored as text: control characters stand escaped in JSON, so `\u0000` in a provider's words does no harm.

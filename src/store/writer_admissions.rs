@@ -9,14 +9,16 @@ use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::query::Query;
 use uuid::Uuid;
 
-use super::jobs::{Admitted, NewJob};
+use super::jobs::{Admitted, NewJob, StoredResult, stored_result};
 use super::rows::{self, millis, snapshot_sql};
 use super::writer::{Rows, Ways};
 use super::{StoreError, retrying};
+use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
 
 // A row for each job; `n` is its place in the arrays. Inserted in that order, since an insert waits for the rival that
-// holds its key.
+// holds its key. The arrays stand in sub-selects so that no plan depends on their length: otherwise Postgres holds a
+// plan made for each call to be better than one for all, and planning takes longer than the insert.
 const ADMIT_JOB: &str = "/* admit_job */
 WITH job AS (
     INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
@@ -25,8 +27,9 @@ WITH job AS (
            new.route, new.delivery, CASE WHEN new.first IS NULL THEN 'queued' ELSE 'running' END,
            now() + new.deadline * interval '1 millisecond',
            CASE WHEN new.first IS NULL AND new.delivery = 'async' THEN now() + interval '60 s' END
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::int2[], $7::text[], $8::text[],
-                $9::text[], $12::int8[], $13::uuid[], $14::uuid[]) WITH ORDINALITY
+    FROM unnest((SELECT $1::uuid[]), (SELECT $2::uuid[]), (SELECT $3::text[]), (SELECT $4::text[]), (SELECT $5::bytea[]),
+                (SELECT $6::int2[]), (SELECT $7::text[]), (SELECT $8::text[]), (SELECT $9::text[]),
+                (SELECT $12::int8[]), (SELECT $13::uuid[]), (SELECT $14::uuid[])) WITH ORDINALITY
          AS new (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
                  deadline, instance_id, first, n)
     WHERE EXISTS (SELECT 1 FROM instances WHERE id = new.instance_id AND lease_until > now())
@@ -81,8 +84,8 @@ impl Rows for Admissions {
         let answer = |row: &Arc<NewJob>| match there.get(&(row.owner.as_uuid(), row.idempotency_key.as_str())) {
             _ if new.contains(&row.id.as_uuid()) => Some(Admitted::New),
             // A first try whose commit was acknowledged to nobody.
-            Some(existing) if existing.job.id == row.id => Some(Admitted::New),
-            Some(existing) => Some(Admitted::Existing(Box::new(existing.clone()))),
+            Some((existing, _)) if existing.job.id == row.id => Some(Admitted::New),
+            Some((existing, result)) => Some(Admitted::Existing(Box::new(existing.clone()), result.clone())),
             None => None,
         };
         Ok(rows.iter().map(answer).collect())
@@ -132,11 +135,14 @@ fn admit_job(rows: &[Arc<NewJob>]) -> Query<'_, sqlx::Postgres, PgArguments> {
         .bind(column!(|row| row.callback.as_deref()))
 }
 
-/// The jobs that have these keys.
+/// A job found by its key, with its answer.
+type There = (Snapshot, Option<StoredResult>);
+
+/// The jobs that have these keys. Answers of more than 64 KiB stay where they are: many may be asked for at once.
 async fn jobs_by_key<'a>(
     pool: &PgPool,
     taken: impl Iterator<Item = &'a Arc<NewJob>>,
-) -> Result<HashMap<(Uuid, &'a str), Snapshot>, StoreError> {
+) -> Result<HashMap<(Uuid, &'a str), There>, StoreError> {
     let mut keys: Vec<(Uuid, &str)> = taken.map(|row| (row.owner.as_uuid(), row.idempotency_key.as_str())).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -146,13 +152,24 @@ async fn jobs_by_key<'a>(
     let (owners, texts): (Vec<Uuid>, Vec<&str>) = keys.iter().copied().unzip();
     let sql = snapshot_sql!(
         "jobs_by_key",
-        "JOIN unnest($1::uuid[], $2::text[]) AS asked (owner_id, idempotency_key)
+        ", r.attempt_id, r.content_type, r.body, r.stream, r.stream_usage",
+        "LEFT JOIN job_results r ON r.owner_id = j.owner_id AND r.job_id = j.id AND r.attempt_id = a.id
+             AND octet_length(r.body) + coalesce(octet_length(r.stream), 0) <= 65536
+         JOIN unnest((SELECT $1::uuid[]), (SELECT $2::text[])) AS asked (owner_id, idempotency_key)
          ON asked.owner_id = j.owner_id AND asked.idempotency_key = j.idempotency_key"
     );
     let found = retrying(|| sqlx::query(sql).bind(&owners).bind(&texts).fetch_all(pool)).await?;
-    let mut there: HashMap<(Uuid, String), Snapshot> = HashMap::new();
+    let mut results: HashMap<AttemptId, StoredResult> = HashMap::new();
+    for row in &found {
+        if row.try_get::<Option<AttemptId>, _>("attempt_id")?.is_some() {
+            let result = stored_result(row)?;
+            results.insert(result.attempt, result);
+        }
+    }
+    let mut there: HashMap<(Uuid, String), There> = HashMap::new();
     for snapshot in rows::snapshots(&found)? {
-        there.insert((snapshot.job.owner.as_uuid(), snapshot.job.idempotency_key.clone()), snapshot);
+        let result = snapshot.winner().and_then(|winner| results.remove(&winner.id));
+        there.insert((snapshot.job.owner.as_uuid(), snapshot.job.idempotency_key.clone()), (snapshot, result));
     }
     let named = |(owner, key): (Uuid, &'a str)| Some(((owner, key), there.remove(&(owner, key.to_owned()))?));
     Ok(keys.into_iter().filter_map(named).collect())
