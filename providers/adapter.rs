@@ -1,5 +1,6 @@
 //! The trait that every wire format implements: pure translation, no I/O, no clock.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::canonical::{Answer, Request};
@@ -24,7 +25,7 @@ pub struct UpstreamRequest {
     /// Appended to the provider's base URL; begins with `/`.
     pub path: String,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    pub body: bytes::Bytes,
+    pub body: Bytes,
 }
 
 /// The head of a provider's answer.
@@ -73,7 +74,7 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
 
     /// A complete 2xx answer, read and rendered for the client. An answer that is no valid answer is a failure that
     /// ended without a result.
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure>;
+    fn from_upstream(&self, request: &Request, head: &Head, body: &Bytes) -> Result<Answer, Failure>;
 
     /// What a complete answer other than 2xx proves.
     fn from_failure(&self, head: &Head, body: &[u8]) -> Failure;
@@ -181,10 +182,10 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
 pub enum StreamPiece {
     /// The JSON of one OpenAI `chat.completion.chunk`, without `data: ` and line ends. `content`: it carries something
     /// meaningful (text, refusal, tool call, reasoning), not only a role, a finish reason or usage.
-    Chunk { data: bytes::Bytes, content: bool },
+    Chunk { data: Bytes, content: bool },
     /// The chunk with usage and empty `choices`, at most once and last; forwarded only to clients that asked for it
     /// (`stream_options.include_usage`).
-    Usage { data: bytes::Bytes },
+    Usage { data: Bytes },
 }
 
 /// Reads one streamed answer: bytes in, pieces for the client out, and at its end the whole answer.

@@ -67,7 +67,7 @@ impl Adapter for Bedrock {
         }
     }
 
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
         if request.stream {
             return read_collected(stream::decoder(request, head)?, body);
         }

@@ -89,14 +89,14 @@ pub(crate) fn head(response: &Value) -> Head {
 
 /// A body that is a string in the file is sent as that text, a list of `event` and `data` as Amazon's frames, anything
 /// else as JSON.
-pub(crate) fn body(response: &Value) -> Vec<u8> {
+pub(crate) fn body(response: &Value) -> bytes::Bytes {
     match &response["body"] {
-        Value::String(text) => text.clone().into_bytes(),
+        Value::String(text) => text.clone().into(),
         Value::Array(events) if is_of_frames(response) => {
             let frame = |event: &Value| frame(event["event"].as_str().unwrap_or_default(), &event["data"].to_string());
-            events.iter().flat_map(frame).collect()
+            events.iter().flat_map(frame).collect::<Vec<u8>>().into()
         }
-        other => serde_json::to_vec(other).unwrap(),
+        other => serde_json::to_vec(other).unwrap().into(),
     }
 }
 

@@ -62,7 +62,7 @@ impl Adapter for Gemini {
         self.post(method, accept(request), body, context)
     }
 
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
         if request.stream {
             return read_collected(stream::decoder(request, head)?, body);
         }

@@ -60,6 +60,13 @@ impl Json {
         Bytes::from(out)
     }
 
+    /// The compact form of an object with these members, as they are: each name comes once.
+    pub(crate) fn members_to_bytes<'a>(members: impl Iterator<Item = (&'a str, &'a Json)>) -> Bytes {
+        let mut out = Vec::with_capacity(2048);
+        write::members(members, &mut out);
+        Bytes::from(out)
+    }
+
     /// Appends the compact form.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         write::value(self, out);

@@ -49,7 +49,7 @@ impl Adapter for Ollama {
         Ok(UpstreamRequest { path: "/api/chat".to_owned(), headers, body })
     }
 
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
         if request.stream {
             return read_collected(stream::decoder(head)?, body);
         }

@@ -85,7 +85,7 @@ impl Adapter for OpenAi {
         Ok(upstream)
     }
 
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &Bytes) -> Result<Answer, Failure> {
         // A stream that was collected first: the same answer as if it had been read as it came.
         if request.stream {
             return read_collected(stream::decoder(&self.row, request, head)?, body);

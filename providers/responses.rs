@@ -63,7 +63,7 @@ impl Adapter for Responses {
         post(&self.row, "/responses", accept, Json::Object(body).to_bytes(), context)
     }
 
-    fn from_upstream(&self, request: &Request, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+    fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
         if self.streams(request) {
             return read_collected(stream::decoder(head, self.in_background())?, body);
         }

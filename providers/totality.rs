@@ -165,7 +165,7 @@ fn spoil_stream(dice: &mut Dice, body: &str) -> Vec<u8> {
 fn spoil_frames(dice: &mut Dice, mut events: Value, response: &Value) -> Vec<u8> {
     dice.spoil(&mut events);
     let events = events.as_array().cloned().unwrap_or_default();
-    let mut bytes = body(&json!({"headers": response["headers"], "body": events}));
+    let mut bytes = body(&json!({"headers": response["headers"], "body": events})).to_vec();
     if dice.roll(4) == 0 && !bytes.is_empty() {
         let at = dice.roll(bytes.len());
         bytes[at] ^= 1;

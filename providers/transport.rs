@@ -12,9 +12,11 @@ mod http_stack;
 mod sign;
 mod tls;
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use http::Method;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
 use crate::adapter::{Head, UpstreamRequest};
@@ -69,6 +71,8 @@ pub struct Transport {
     /// Without a slash at its end.
     base: String,
     signing: Option<Signing>,
+    /// The address asked first, which is nearly every one: parsed once.
+    usual: Arc<OnceLock<(String, reqwest::Url)>>,
 }
 
 impl Transport {
@@ -86,23 +90,32 @@ impl Transport {
             .pool_max_idle_per_host(pooled)
             .build()
             .map_err(|error| setting("base_url", &format!("no client can be built: {}", error.without_url())))?;
-        Ok(Transport { client, base, signing: endpoint.signing.clone() })
+        Ok(Transport { client, base, signing: endpoint.signing.clone(), usual: Arc::default() })
     }
 
     /// Sends the request once, and waits for the head of the answer, for as long as it takes.
     pub async fn send(&self, mut request: UpstreamRequest) -> Result<Response, Failure> {
-        let address = format!("{}{}", self.base, request.path);
+        let Some(address) = self.address(&request.path) else { return Err(classify::not_built()) };
         if let Some(signing) = &self.signing {
-            signing.sign(&address, &mut request, SystemTime::now())?;
+            signing.sign(address.as_str(), &mut request, SystemTime::now())?;
         }
-        let mut builder = self.client.post(address).body(request.body);
-        for (name, value) in request.headers {
-            builder = builder.header(name, value);
-        }
-        let request = builder.build().map_err(|error| classify::sending(&error))?;
-        let response = self.client.execute(request).await.map_err(|error| classify::sending(&error))?;
+        let mut sent = reqwest::Request::new(Method::POST, address);
+        sent.headers_mut().extend(request.headers);
+        *sent.body_mut() = Some(request.body.into());
+        let response = self.client.execute(sent).await.map_err(|error| classify::sending(&error))?;
         let head = Head { status: response.status(), headers: response.headers().clone() };
         Ok(Response { head, body: response })
+    }
+
+    fn address(&self, path: &str) -> Option<reqwest::Url> {
+        if let Some((usual, address)) = self.usual.get()
+            && usual == path
+        {
+            return Some(address.clone());
+        }
+        let address = reqwest::Url::parse(&format!("{}{path}", self.base)).ok()?;
+        let _ = self.usual.set((path.to_owned(), address.clone()));
+        Some(address)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod call_off;
 pub mod calls;
 pub mod certify;
 pub mod circuits;
+pub mod keys;
 pub mod lease;
 pub mod mirror;
 pub mod notify;
@@ -41,6 +42,7 @@ use crate::engine::calls::Calls;
 use crate::engine::certify::drift::Drift;
 use crate::engine::certify::watch::Watch;
 use crate::engine::circuits::Circuits;
+use crate::engine::keys::Keys;
 use crate::engine::lease::Lease;
 use crate::engine::mirror::Streams;
 use crate::engine::notify::Notifier;
@@ -69,6 +71,7 @@ pub(crate) struct Inner {
     pub circuits: Circuits,
     pub watch: Watch,
     pub drift: Drift,
+    pub keys: Keys,
     pub registry: Registry,
     /// The streams that run here and may be followed elsewhere.
     pub streams: Streams,
@@ -121,6 +124,7 @@ impl Engine {
             circuits: Circuits::default(),
             watch,
             drift,
+            keys: Keys::default(),
             registry: Registry::default(),
             streams: Streams::default(),
             lease,

@@ -24,21 +24,23 @@ pub(super) fn value(json: &Json, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Json::Object(object) => {
-            let mut members: Vec<(&str, &Json)> = object.iter().collect();
-            members.sort_by(|a, b| utf16_order(a.0, b.0));
-            out.push(b'{');
-            for (i, (name, member)) in members.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write::string(name, out);
-                out.push(b':');
-                value(member, out);
-            }
-            out.push(b'}');
-        }
+        Json::Object(object) => members(object.iter(), out),
     }
+}
+
+pub(super) fn members<'a>(members: impl Iterator<Item = (&'a str, &'a Json)>, out: &mut Vec<u8>) {
+    let mut members: Vec<(&str, &Json)> = members.collect();
+    members.sort_by(|a, b| utf16_order(a.0, b.0));
+    out.push(b'{');
+    for (i, (name, member)) in members.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write::string(name, out);
+        out.push(b':');
+        value(member, out);
+    }
+    out.push(b'}');
 }
 
 /// Names sort by UTF-16 code units, which differs from UTF-8 order for characters beyond U+FFFF.

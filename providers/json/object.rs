@@ -2,7 +2,7 @@
 //!
 //! Look-ups walk the list: the objects that are looked into have a few dozen members, and a list keeps their order.
 
-use super::Json;
+use super::{Json, canonical};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object {
@@ -56,6 +56,11 @@ impl Object {
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.members.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// As [`Json::canonical`], without the members named.
+    pub fn canonical_without(&self, left_out: &[&str], out: &mut Vec<u8>) {
+        canonical::members(self.iter().filter(|(name, _)| !left_out.contains(name)), out);
     }
 
     pub fn len(&self) -> usize {

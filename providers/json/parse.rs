@@ -181,6 +181,8 @@ impl Reader<'_> {
         let mut out = String::new();
         let mut from = self.at;
         loop {
+            let rest = &self.bytes[self.at..];
+            self.at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => {
                     out.push_str(&self.text[from..self.at]);
@@ -193,8 +195,7 @@ impl Reader<'_> {
                     out.push(escaped);
                     from = self.at;
                 }
-                Some(0..0x20) => return Err(self.syntax("a raw control character in a string; escape it")),
-                Some(_) => self.at += 1,
+                Some(_) => return Err(self.syntax("a raw control character in a string; escape it")),
                 None => return Err(self.syntax("the document ends within a string")),
             }
         }

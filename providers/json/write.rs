@@ -19,19 +19,21 @@ pub(super) fn value(json: &Json, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Json::Object(object) => {
-            out.push(b'{');
-            for (i, (name, member)) in object.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                string(name, out);
-                out.push(b':');
-                value(member, out);
-            }
-            out.push(b'}');
-        }
+        Json::Object(object) => members(object.iter(), out),
     }
+}
+
+pub(super) fn members<'a>(members: impl Iterator<Item = (&'a str, &'a Json)>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (i, (name, member)) in members.enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        string(name, out);
+        out.push(b':');
+        value(member, out);
+    }
+    out.push(b'}');
 }
 
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {

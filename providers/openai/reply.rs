@@ -17,7 +17,7 @@ use crate::openai::arguments;
 use crate::refusal;
 
 /// Reads the answer; an answer that is none is a failure that ended without a result, with its usage where readable.
-pub(crate) fn read(row: &Row, head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+pub(crate) fn read(row: &Row, head: &Head, body: &Bytes) -> Result<Answer, Failure> {
     let (mut json, mut changed) = match Json::parse(body) {
         Ok(json) => (json, false),
         Err(error) => match Json::parse_with_loose_logprobs(body) {
@@ -38,7 +38,7 @@ pub(crate) fn read(row: &Row, head: &Head, body: &[u8]) -> Result<Answer, Failur
         usage_unreadable: usage == Err(Unreadable),
         usage: usage.unwrap_or(None),
     };
-    let body = if changed { json.to_bytes() } else { Bytes::copy_from_slice(body) };
+    let body = if changed { json.to_bytes() } else { body.clone() };
     Ok(Answer { reply, body })
 }
 

@@ -1,18 +1,20 @@
 //! A stream request that is answered with one JSON body: collected, read as a whole answer, and given out in chunks.
 
+use bytes::Bytes;
+
 use crate::adapter::StreamPiece;
 use crate::canonical::Answer;
 use crate::failure::Failure;
 use crate::ndjson::Brackets;
 use crate::openai::stream::rechunk_pieces;
 
-type Read = dyn Fn(&[u8]) -> Result<Answer, Failure> + Send;
+type Read = dyn Fn(&Bytes) -> Result<Answer, Failure> + Send;
 
 /// Reads a whole body as the adapter does.
 pub(crate) struct ReadWhole(Box<Read>);
 
 impl ReadWhole {
-    pub(crate) fn new(read: impl Fn(&[u8]) -> Result<Answer, Failure> + Send + 'static) -> Self {
+    pub(crate) fn new(read: impl Fn(&Bytes) -> Result<Answer, Failure> + Send + 'static) -> Self {
         ReadWhole(Box::new(read))
     }
 }
@@ -44,7 +46,7 @@ impl WholeBody {
         let end = bytes.iter().position(|byte| self.brackets.closes(*byte));
         self.body.extend_from_slice(end.map_or(bytes, |end| &bytes[..=end]));
         if end.is_some() {
-            let answer = (self.read.0)(&self.body)?;
+            let answer = (self.read.0)(&std::mem::take(&mut self.body).into())?;
             out.extend(rechunk_pieces(&answer.body).unwrap_or_default());
             self.answer = Some(answer);
         }

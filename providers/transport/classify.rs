@@ -13,11 +13,7 @@ use crate::failure::{Failure, Proof};
 /// For errors of sending, before the head.
 pub(super) fn sending(error: &reqwest::Error) -> Failure {
     if error.is_builder() {
-        return Failure::new(
-            Proof::NotSent,
-            "not_built",
-            "the request could not be built: an address or a header is wrong",
-        );
+        return not_built();
     }
     if error.is_connect() {
         return connecting(error);
@@ -28,6 +24,11 @@ pub(super) fn sending(error: &reqwest::Error) -> Failure {
     }
     let (reason, message) = lost(error);
     Failure::new(Proof::Unknown, reason, message)
+}
+
+/// The request never came to be.
+pub(super) fn not_built() -> Failure {
+    Failure::new(Proof::NotSent, "not_built", "the request could not be built: an address or a header is wrong")
 }
 
 /// For errors of reading the body. The request was sent and an answer begun: nothing here proves anything.

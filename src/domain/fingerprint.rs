@@ -1,7 +1,7 @@
 //! When two payloads are the same intent (fingerprint v1): SHA-256 over the operation and the canonical JSON of the
 //! body as sent. No defaults are filled in, absent is not null, text is not normalised, integers compare exactly.
 
-use providers::json::{Json, Object};
+use providers::json::Object;
 use sha2::{Digest, Sha256};
 
 /// The version that is written now. A row keeps its own, so that old rows stay comparable.
@@ -12,10 +12,8 @@ const DELIVERY: [&str; 2] = ["stream", "stream_options"];
 
 /// The fingerprint of `body` sent to `operation` (method and path).
 pub fn fingerprint(operation: &str, body: &Object) -> [u8; 32] {
-    let intent: Object =
-        body.iter().filter(|(name, _)| !DELIVERY.contains(name)).map(|(n, v)| (n.to_owned(), v.clone())).collect();
-    let mut canonical = Vec::with_capacity(256);
-    Json::Object(intent).canonical(&mut canonical);
+    let mut canonical = Vec::with_capacity(2048);
+    body.canonical_without(&DELIVERY, &mut canonical);
     let mut hash = Sha256::new();
     hash.update(b"interlock-fingerprint-1\0");
     hash.update(operation.as_bytes());
@@ -26,6 +24,8 @@ pub fn fingerprint(operation: &str, body: &Object) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use providers::json::Json;
+
     use super::*;
 
     fn of(text: &str) -> [u8; 32] {

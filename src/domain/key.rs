@@ -45,6 +45,10 @@ impl IdempotencyKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    pub fn into_text(self) -> String {
+        self.0
+    }
 }
 
 /// In a structured-field string only `\"` and `\\` are escapes.

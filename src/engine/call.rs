@@ -68,19 +68,24 @@ pub struct Teller {
     pub target: Target,
     /// Attempts of the job up to this one.
     pub attempts: usize,
-    pub events: mpsc::UnboundedSender<CallEvent>,
+    pub events: mpsc::UnboundedSender<Box<CallEvent>>,
     ended: bool,
 }
 
 impl Teller {
-    pub fn new(key: AttemptKey, target: Target, attempts: usize, events: mpsc::UnboundedSender<CallEvent>) -> Self {
+    pub fn new(
+        key: AttemptKey,
+        target: Target,
+        attempts: usize,
+        events: mpsc::UnboundedSender<Box<CallEvent>>,
+    ) -> Self {
         Teller { key, target, attempts, events, ended: false }
     }
 
     fn tell(&mut self, news: News) {
         self.ended |= !matches!(news, News::Silent { .. } | News::Content(_));
         // The job's task outlives its calls; if it does not, the sweep finds the attempt.
-        let _ = self.events.send(CallEvent { key: self.key, target: self.target.clone(), news });
+        let _ = self.events.send(Box::new(CallEvent { key: self.key, target: self.target.clone(), news }));
     }
 }
 
@@ -137,7 +142,7 @@ impl Clocks {
 #[derive(Debug)]
 pub struct Outgoing {
     pub upstream: Upstream,
-    pub request: Request,
+    pub request: Arc<Request>,
     pub wire: UpstreamRequest,
 }
 
@@ -151,7 +156,7 @@ pub async fn call(
     mut seat: Seat,
 ) {
     let Outgoing { upstream, request, wire } = outgoing;
-    let mut call = Call { engine, clocks, teller, guard: Some(guard), whole: BytesMut::new(), log: None };
+    let mut call = Call { engine, clocks, teller, guard: Some(guard), whole: Pieces::default(), log: None };
     let ended = seat.attend(call.exchange(&upstream, &request, wire)).await;
     let news = match ended {
         // Providers echo keys in their errors.
@@ -169,15 +174,41 @@ struct Call {
     /// Held while somebody waits; a call that only listens does not hold up a shutdown.
     guard: Option<CallGuard>,
     /// Of an answer that no client follows as it comes: what has come.
-    whole: BytesMut,
+    whole: Pieces,
     /// Of one that is followed.
     log: Option<Arc<StreamLog>>,
+}
+
+/// A body as it comes; one that comes at once is not copied.
+#[derive(Default)]
+struct Pieces {
+    only: Bytes,
+    joined: BytesMut,
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.only.len() + self.joined.len()
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        if self.len() == 0 {
+            self.only = piece;
+        } else {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.only));
+            self.joined.extend_from_slice(&piece);
+        }
+    }
+
+    fn take(&mut self) -> Bytes {
+        if self.joined.is_empty() { std::mem::take(&mut self.only) } else { self.joined.split().freeze() }
+    }
 }
 
 impl Call {
     /// What has come of an answer so far: as the provider sent it, or a stream as its followers see it.
     fn received(&mut self) -> Bytes {
-        self.log.take().map_or_else(|| self.whole.split().freeze(), |log| log.lines())
+        self.log.take().map_or_else(|| self.whole.take(), |log| log.lines())
     }
 
     /// `None`: nobody listens any more.
@@ -203,16 +234,17 @@ impl Call {
                         let why = format!("the answer is larger than {MAX_ANSWER} bytes");
                         return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
                     }
-                    self.whole.extend_from_slice(&chunk);
+                    self.whole.push(chunk);
                 }
                 Ok(None) => break,
                 Err(failure) => return Some(Err(failure)),
             }
         }
-        if let Err(failure) = response.check_whole(&self.whole) {
+        let whole = self.whole.take();
+        if let Err(failure) = response.check_whole(&whole) {
             return Some(Err(failure));
         }
-        let answer = read(upstream, request, &head, self.whole.split().freeze());
+        let answer = read(upstream, request, &head, &whole);
         Some(answer.map(|answer| Outcome { answer, stream: None }))
     }
 
@@ -239,10 +271,10 @@ impl Call {
 }
 
 /// What a complete answer says.
-fn read(upstream: &Upstream, request: &Request, head: &Head, body: Bytes) -> Result<Answer, Failure> {
+fn read(upstream: &Upstream, request: &Request, head: &Head, body: &Bytes) -> Result<Answer, Failure> {
     if head.status.is_success() {
-        upstream.adapter.from_upstream(request, head, &body)
+        upstream.adapter.from_upstream(request, head, body)
     } else {
-        Err(upstream.adapter.from_failure(head, &body))
+        Err(upstream.adapter.from_failure(head, body))
     }
 }

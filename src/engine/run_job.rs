@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::adapter::UpstreamRequest;
 use providers::canonical::Request;
 use tokio::sync::mpsc;
 
@@ -32,6 +33,15 @@ use crate::store::jobs::FirstAttempt;
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
+/// What the task of a job just admitted needs of its submission.
+#[derive(Debug)]
+pub struct Order {
+    pub route: Arc<Route>,
+    pub request: Arc<Request>,
+    /// On the primary's wire, under the first attempt's id.
+    pub wire: Option<UpstreamRequest>,
+}
+
 /// One job's task.
 #[derive(Debug)]
 pub struct Runner {
@@ -40,11 +50,14 @@ pub struct Runner {
     job: JobId,
     route_name: String,
     route: Option<Arc<Route>>,
-    request: Option<Request>,
+    request: Option<Arc<Request>>,
+    /// Committed with the job.
     first: Option<FirstAttempt>,
+    /// The first attempt's request, where it is written already.
+    wire: Option<UpstreamRequest>,
     entry: Entry,
-    events: mpsc::UnboundedReceiver<CallEvent>,
-    events_in: mpsc::UnboundedSender<CallEvent>,
+    events: mpsc::UnboundedReceiver<Box<CallEvent>>,
+    events_in: mpsc::UnboundedSender<Box<CallEvent>>,
     /// Calls of this task that have not ended.
     in_flight: HashSet<AttemptId>,
     fresh_call: bool,
@@ -62,7 +75,7 @@ pub struct Runner {
 
 /// What woke the task.
 enum Woken {
-    Event(CallEvent),
+    Event(Box<CallEvent>),
     /// Somebody says that the database has news.
     Look,
     /// The time is over.
@@ -86,14 +99,14 @@ impl Runner {
         engine: Engine,
         owner: OwnerId,
         job: JobId,
-        route: Arc<Route>,
-        request: Request,
+        order: Order,
         first: Option<FirstAttempt>,
         entry: Entry,
     ) -> Self {
-        let mut runner = Runner::resumed(engine, owner, job, route.name.clone(), false, entry);
-        runner.route = Some(route);
-        runner.request = Some(request);
+        let mut runner = Runner::resumed(engine, owner, job, order.route.name.clone(), false, entry);
+        runner.route = Some(order.route);
+        runner.request = Some(order.request);
+        runner.wire = order.wire;
         runner.attempts = usize::from(first.is_some());
         runner.first = first;
         runner
@@ -119,6 +132,7 @@ impl Runner {
             route,
             request: None,
             first: None,
+            wire: None,
             entry,
             events,
             events_in,
@@ -142,13 +156,23 @@ impl Runner {
         tasks::spawn(self.run());
     }
 
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         if let Some(first) = self.first.take() {
-            self.begin(first.id, &first.candidate);
+            let wire = self.wire.take();
+            self.begin(first.id, &first.candidate, wire);
             if self.pause(None).await == Then::Stop {
                 return self.interrupt();
             }
         }
+        // Most jobs are over now; what follows is kept out of their task's size.
+        if self.is_over() && self.in_flight.is_empty() {
+            self.engine.inner.registry.forget(self.job);
+        } else {
+            Box::pin(self.carry_on()).await;
+        }
+    }
+
+    async fn carry_on(mut self) {
         while !self.is_over() {
             let Some(snapshot) = self.read().await else { return self.interrupt() };
             self.attempts = snapshot.attempts.len();
@@ -361,7 +385,7 @@ impl Runner {
         self.publish(progress);
     }
 
-    async fn on_event(&mut self, event: CallEvent) {
+    async fn on_event(&mut self, event: Box<CallEvent>) {
         match &event.news {
             News::Content(log) => return self.on_content(event.key, log),
             News::Silent { .. } => {}
@@ -370,8 +394,8 @@ impl Runner {
                 self.engine.inner.streams.close(event.key);
             }
         }
-        let sample = self.engine.sample(self.route.as_ref(), self.request.as_ref(), &event);
-        if let Settled::Won(delivered) = self.engine.settle(event, self.attempts, sample).await {
+        let sample = self.engine.sample(self.route.as_ref(), self.request.as_deref(), &event);
+        if let Settled::Won(delivered) = self.engine.settle(*event, self.attempts, sample).await {
             self.publish(Progress::Succeeded(delivered));
         }
     }

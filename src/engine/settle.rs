@@ -18,6 +18,7 @@ use crate::domain::job::Snapshot;
 use crate::domain::route::Target;
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, Completed, Completion};
+use crate::store::jobs::StoredResult;
 use crate::store::streams::Streamed;
 
 /// Every adapter renders JSON; a stream is delivered as an event stream, but its whole is this too.
@@ -34,34 +35,38 @@ pub enum Settled {
 }
 
 impl Engine {
-    /// `sample`: the answer's copy that is held against the route's contract, should it win.
+    /// `sample`: the answer's copy that is held against the route's contract, should it win. A whole answer is the
+    /// everyday case; what the others need is kept out of the task's size.
     pub(super) async fn settle(&self, event: CallEvent, attempts: usize, sample: Option<Sample>) -> Settled {
         let CallEvent { key, target, news } = event;
         match news {
+            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts, sample).await,
+            other => {
+                Box::pin(self.settle_without_answer(key, &target, other)).await;
+                Settled::Written
+            }
+        }
+    }
+
+    async fn settle_without_answer(&self, key: AttemptKey, target: &Target, news: News) {
+        match news {
             News::Silent { reason, after } => {
                 let message = format!("no outcome within {after:?}; still listening");
-                self.write_unknown(key, &target, reason, &message).await;
-                Settled::Written
+                self.write_unknown(key, target, reason, &message).await;
             }
             News::GaveUp => {
                 let stop = || self.store().stop_listening(key);
                 let _ = self.persist("stop listening", stop).await;
-                Settled::Written
             }
-            News::Content(_) => Settled::Written,
             News::CalledOff { received } => {
-                self.count(&target, "cancelled");
+                self.count(target, "cancelled");
                 tracing::info!(job = %key.job, attempt = %key.id, %target, discarded = received.len(), "call closed: its attempt is cancelled");
                 // What it cost is not known, and somebody may pay for it: that stands in `races` too.
                 let discarded = completion(key, received, None, None);
                 self.log_race(&discarded, None).await;
-                Settled::Written
             }
-            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts, sample).await,
-            News::Ended(Err(failure)) => {
-                self.settle_failure(key, &target, failure).await;
-                Settled::Written
-            }
+            News::Ended(Err(failure)) => self.settle_failure(key, target, failure).await,
+            News::Content(_) | News::Ended(Ok(_)) => {}
         }
     }
 
@@ -85,24 +90,32 @@ impl Engine {
                 self.watch_answer(sample);
                 if attempts > 1 {
                     let release = || self.store().release_losers(key.owner, key.job);
-                    let _ = self.persist("release the losers", release).await;
+                    let _ = Box::pin(self.persist("release the losers", release)).await;
                 }
                 // A reconciler may have brought the same attempt's answer first, in other bytes: what is stored counts.
                 if self.upstreams().get(&target.provider).is_some_and(|u| u.adapter.lookup_way().is_some()) {
                     return Settled::Written;
                 }
-                Settled::Won(delivered(key, target, attempts, CONTENT_TYPE, completion.body, completion.stream))
+                Settled::Won(Delivered {
+                    attempt: key.id,
+                    provider: target.provider,
+                    attempts,
+                    content_type: completion.content_type,
+                    body: completion.body,
+                    stream: completion.stream,
+                })
             }
             Some(Ok(Completed::Lost { winner })) => {
                 self.count(&target, "lost");
                 tracing::warn!(job = %key.job, attempt = %key.id, ?winner, "late result thrown away");
-                self.log_race(&completion, winner).await;
+                Box::pin(self.log_race(&completion, winner)).await;
                 Settled::Written
             }
             // The answer is paid for and cannot be stored: nobody may take that for a failure.
             Some(Err(error)) => {
                 tracing::error!(job = %key.job, attempt = %key.id, %error, "the answer could not be stored");
-                self.write_unknown(key, &target, "not_stored", "an answer arrived and could not be stored").await;
+                let why = "an answer arrived and could not be stored";
+                Box::pin(self.write_unknown(key, &target, "not_stored", why)).await;
                 Settled::Written
             }
             None => Settled::Written,
@@ -152,7 +165,7 @@ impl Engine {
         let mut pause = FIRST_PAUSE;
         loop {
             match statement().await {
-                Err(StoreError::Unavailable(error)) => {
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Overloaded)) => {
                     tracing::warn!(%error, what, "the database is away; trying again");
                     let mut phase = self.inner.phase.subscribe();
                     tokio::select! {
@@ -167,29 +180,27 @@ impl Engine {
 
     /// The stored answer of a job that has succeeded; `None` once retention has erased it.
     pub async fn delivered(&self, snapshot: &Snapshot) -> Option<Delivered> {
-        let winner = snapshot.winner()?;
         let job = &snapshot.job;
         let stored = self.persist("read the result", || self.store().job_result(job.owner, job.id)).await?.ok()??;
-        let key = AttemptKey { owner: job.owner, job: job.id, id: winner.id };
-        let attempts = snapshot.attempts.len();
-        Some(delivered(key, winner.target.clone(), attempts, &stored.content_type, stored.body, stored.stream))
+        as_delivered(snapshot, stored)
     }
+}
+
+/// The stored answer of a job that has succeeded, with who gave it.
+pub(super) fn as_delivered(snapshot: &Snapshot, stored: StoredResult) -> Option<Delivered> {
+    let winner = snapshot.winner()?;
+    Some(Delivered {
+        attempt: winner.id,
+        provider: winner.target.provider.clone(),
+        attempts: snapshot.attempts.len(),
+        content_type: stored.content_type,
+        body: stored.body,
+        stream: stored.stream,
+    })
 }
 
 fn completion(key: AttemptKey, body: Bytes, stream: Option<Streamed>, usage: Option<Usage>) -> Completion {
     Completion { key, content_type: CONTENT_TYPE.to_owned(), body, stream, usage }
-}
-
-fn delivered(
-    key: AttemptKey,
-    target: Target,
-    attempts: usize,
-    content_type: &str,
-    body: Bytes,
-    stream: Option<Streamed>,
-) -> Delivered {
-    let content_type = content_type.to_owned();
-    Delivered { attempt: key.id, provider: target.provider, attempts, content_type, body, stream }
 }
 
 /// Zero rows: it was settled by somebody else. Anything else is worth waking up for.

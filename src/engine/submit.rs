@@ -8,11 +8,13 @@ use providers::canonical::Request;
 use providers::failure::{Failure, Proof};
 use providers::json::{Json, Object};
 use providers::openai::request::InvalidRequest;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::progress::Progress;
-use super::run_job::Runner;
+use super::progress::{Delivered, Progress};
+use super::run_job::{Order, Runner};
+use super::settle::as_delivered;
+use super::upstreams::Prepared;
 use super::{Engine, EngineError, Phase, tasks};
 use crate::domain::Timestamp;
 use crate::domain::fingerprint::VERSION;
@@ -22,7 +24,7 @@ use crate::domain::key::IdempotencyKey;
 use crate::domain::route::{Candidate, Route};
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
-use crate::store::jobs::{Admitted, FirstAttempt, NewJob};
+use crate::store::jobs::{Admitted, FirstAttempt, NewJob, StoredResult};
 
 /// The operation that every job here is: chat completions in OpenAI's dialect.
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
@@ -38,6 +40,8 @@ pub struct Submission {
     pub fingerprint: [u8; 32],
     pub route: Arc<Route>,
     pub request: Request,
+    /// The same on its primary's wire.
+    pub prepared: Prepared,
     /// The body as sent.
     pub body: Bytes,
     pub metadata: Option<Bytes>,
@@ -53,8 +57,8 @@ pub enum Submitted {
     New(Ticket),
     /// The same intent again, and its job is not over: attached.
     Attached(Ticket),
-    /// The same intent again, and its job is over.
-    Finished(Box<Snapshot>),
+    /// The same intent again, and its job is over; with its answer, where that was at hand.
+    Finished(Box<Snapshot>, Option<Delivered>),
     /// The key is taken by another payload; nothing has happened.
     Conflict { job: JobId },
 }
@@ -137,26 +141,74 @@ impl Ticket {
 
 impl Engine {
     /// Admits the job and runs it, or attaches to the one that has the key (R1, R2). Two commits a job at most: this
-    /// one and the finish. A client that hangs up meanwhile cancels nothing: an admitted job always gets its task.
+    /// one and the finish. A client that hangs up meanwhile cancels nothing: an admitted job always gets its task,
+    /// which is the one that admitted it.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted, EngineError> {
         let engine = self.clone();
-        let submitted = tasks::to_the_end(async move { engine.admit(submission).await }).await;
-        submitted.unwrap_or(Err(EngineError::Fault))
+        let (tell, told) = oneshot::channel();
+        tasks::spawn(async move {
+            // Whoever asked may be gone.
+            match engine.admit(submission).await {
+                Ok((submitted, runner)) => {
+                    let _ = tell.send(Ok(submitted));
+                    if let Some(runner) = runner {
+                        runner.run().await;
+                    }
+                }
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                }
+            }
+        });
+        told.await.unwrap_or(Err(EngineError::Fault))
     }
 
-    async fn admit(&self, submission: Submission) -> Result<Submitted, EngineError> {
+    /// With the task of a job that is new.
+    async fn admit(&self, submission: Submission) -> Result<(Submitted, Option<Runner>), EngineError> {
         if self.phase() != Phase::Serving {
             return Err(EngineError::Draining);
         }
         let id = JobId::fresh();
-        let Submission { owner, key, url, fingerprint, route, request, body, metadata, callback, delivery } =
-            submission;
+        let (new, order) = self.new_job(id, submission);
+        let (owner, asked, instance, first) = (new.owner, new.fingerprint, new.instance, new.first.clone());
+        // Before the commit, so that a second click never finds the job without its task.
+        let (entry, progress) = self.inner.registry.enter(id);
+        let ticket = Ticket {
+            job: id,
+            idempotency_key: new.idempotency_key.clone(),
+            key_origin: new.key_origin,
+            patience: order.route.attempt_timeout,
+            known_unknown: None,
+            progress,
+        };
+        match self.inner.store.admit(new).await {
+            Ok(Admitted::New) => {
+                self.inner.metrics.submissions.with_label_values(&["new"]).inc();
+                let runner = Runner::admitted(self.clone(), owner, id, order, first, entry).under(instance);
+                Ok((Submitted::New(ticket), Some(runner)))
+            }
+            Ok(Admitted::Existing(snapshot, result)) => {
+                self.inner.registry.forget(id);
+                Ok((self.found(snapshot, result, asked), None))
+            }
+            Err(error) => {
+                self.inner.registry.forget(id);
+                if let (StoreError::Unavailable(_), Some(first)) = (&error, first) {
+                    self.disown(AttemptKey { owner, job: id, id: first.id });
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The rows of a submission, and what its task needs of it.
+    fn new_job(&self, id: JobId, submission: Submission) -> (NewJob, Order) {
+        let Submission { owner, key, url, fingerprint, route, body, metadata, callback, delivery, .. } = submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
-        let key = key.unwrap_or_else(|| IdempotencyKey::generated(id));
         let new = NewJob {
             owner,
             id,
-            idempotency_key: key.as_str().to_owned(),
+            idempotency_key: key.unwrap_or_else(|| IdempotencyKey::generated(id)).into_text(),
             key_origin,
             fingerprint,
             fingerprint_version: VERSION,
@@ -168,39 +220,9 @@ impl Engine {
             callback,
             deadline: route.job_deadline,
             instance: self.inner.lease.id(),
-            first: self.first_attempt(&route),
+            first: self.first_attempt(&route, submission.prepared.id),
         };
-        let asked = new.fingerprint;
-        let instance = new.instance;
-        let first = new.first.clone();
-        // Before the commit, so that a second click never finds the job without its task.
-        let (entry, progress) = self.inner.registry.enter(id);
-        let ticket = Ticket {
-            job: id,
-            idempotency_key: new.idempotency_key.clone(),
-            key_origin,
-            patience: route.attempt_timeout,
-            known_unknown: None,
-            progress,
-        };
-        match self.inner.store.admit(new).await {
-            Ok(Admitted::New) => {
-                self.inner.metrics.submissions.with_label_values(&["new"]).inc();
-                Runner::admitted(self.clone(), owner, id, route, request, first, entry).under(instance).spawn();
-                Ok(Submitted::New(ticket))
-            }
-            Ok(Admitted::Existing(snapshot)) => {
-                self.inner.registry.forget(id);
-                Ok(self.found(*snapshot, asked))
-            }
-            Err(error) => {
-                self.inner.registry.forget(id);
-                if let (StoreError::Unavailable(_), Some(first)) = (&error, first) {
-                    self.disown(AttemptKey { owner, job: id, id: first.id });
-                }
-                Err(error.into())
-            }
-        }
+        (new, Order { route, request: Arc::new(submission.request), wire: submission.prepared.wire })
     }
 
     /// A start whose commit was not acknowledged may stand in the database, and nothing was sent under it: as soon as
@@ -216,19 +238,19 @@ impl Engine {
     }
 
     /// The primary's attempt, where it may start at once.
-    fn first_attempt(&self, route: &Route) -> Option<FirstAttempt> {
+    fn first_attempt(&self, route: &Route, id: AttemptId) -> Option<FirstAttempt> {
         let candidate = Candidate::primary(route)?;
         let held = self.inner.circuits.held_on(route).contains_key(candidate.target());
         let free = self.may_start() && self.inner.circuits.is_free(candidate.target()) && !held;
         free.then(|| FirstAttempt {
-            id: AttemptId::fresh(),
+            id,
             candidate,
             timeout: route.attempt_timeout,
             settle: route.settle_timeout.max(route.attempt_timeout),
         })
     }
 
-    fn found(&self, snapshot: Snapshot, asked: [u8; 32]) -> Submitted {
+    fn found(&self, snapshot: Box<Snapshot>, result: Option<StoredResult>, asked: [u8; 32]) -> Submitted {
         let count = |outcome: &str| self.inner.metrics.submissions.with_label_values(&[outcome]).inc();
         if snapshot.job.fingerprint != asked {
             count("conflict");
@@ -236,7 +258,8 @@ impl Engine {
         }
         if snapshot.job.state.is_terminal() {
             count("replayed");
-            return Submitted::Finished(Box::new(snapshot));
+            let delivered = result.and_then(|result| as_delivered(&snapshot, result));
+            return Submitted::Finished(snapshot, delivered);
         }
         count("attached");
         Submitted::Attached(self.attach(&snapshot, true))
@@ -264,9 +287,9 @@ impl Engine {
     }
 
     /// Reads a stored request again.
-    pub(super) fn reread(&self, body: &[u8]) -> Option<Request> {
+    pub(super) fn reread(&self, body: &[u8]) -> Option<Arc<Request>> {
         let Ok(Json::Object(object)) = Json::parse(body) else { return None };
-        read_request(object).ok()
+        read_request(object).ok().map(Arc::new)
     }
 
     /// This process's clock. Only for circuits and the console's sessions; leases and deadlines are the database's.

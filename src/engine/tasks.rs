@@ -53,13 +53,3 @@ where
 {
     tokio::spawn(task);
 }
-
-/// Runs `work` to its end even if whoever awaits this goes away. `None`: the work panicked.
-#[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
-pub async fn to_the_end<T, F>(work: F) -> Option<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    tokio::spawn(work).await.ok()
-}

@@ -12,6 +12,14 @@ use crate::config::{Config, Provider};
 use crate::domain::ids::AttemptId;
 use crate::domain::route::{Route, Target};
 
+/// A first attempt before there is a job: translated once, checked thereby, and sent as it is.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub id: AttemptId,
+    /// `None`: the settings do not define the primary's provider.
+    pub wire: Option<UpstreamRequest>,
+}
+
 /// A provider ready to be called.
 #[derive(Debug, Clone)]
 pub struct Upstream {
@@ -40,12 +48,12 @@ impl Upstreams {
         self.by_name.get(provider)
     }
 
-    /// Whether the route's primary can carry this request; what it cannot is the client's to mend, before any job.
-    pub fn check(&self, route: &Route, request: &Request) -> Result<(), Unsupported> {
-        match route.targets.first() {
-            Some(primary) => self.can_carry(&primary.target, request),
-            None => Ok(()),
-        }
+    /// The request on the wire of the route's primary; what that cannot carry is the client's to mend, before any job.
+    pub fn prepare(&self, route: &Route, request: &Request) -> Result<Prepared, Unsupported> {
+        let id = AttemptId::fresh();
+        let primary = route.targets.first().and_then(|primary| Some((self.get(&primary.target.provider)?, primary)));
+        let wire = primary.map(|(upstream, primary)| upstream.for_attempt(request, &primary.target.model, id));
+        Ok(Prepared { id, wire: wire.transpose()? })
     }
 
     /// Whether this target's wire format can carry the request.

@@ -24,6 +24,7 @@ use crate::domain::route::{KeyPolicy, Route};
 use crate::engine::Engine;
 use crate::engine::progress::{Delivered, Progress};
 use crate::engine::submit::{CHAT_COMPLETIONS, Submission, Submitted, Ticket, read_request};
+use crate::engine::upstreams::Prepared;
 
 pub async fn create(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     complete(&engine, caller, &headers_in, body_in).await.unwrap_or_else(|problem| problem.answer(Shape::OpenAi))
@@ -35,7 +36,7 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
     let bytes = body::read(headers_in, body_in, &engine.config().server).await?;
     let object = body::object(&bytes)?;
     let print = fingerprint(&format!("POST {CHAT_COMPLETIONS}"), &object);
-    let (route, request) = understand(engine, object)?;
+    let Understood { route, request, prepared } = understand(engine, object)?;
     let key = required_key(key, caller, &route)?;
     let form = Form::asked(&request);
     let delivery = if prefer.respond_async { Delivery::Async } else { Delivery::Sync };
@@ -46,6 +47,7 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
         fingerprint: print,
         route,
         request,
+        prepared,
         body: bytes,
         metadata: None,
         callback: None,
@@ -56,13 +58,21 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
         Submitted::New(ticket) | Submitted::Attached(ticket) => {
             answer_when_done(engine, caller.owner, ticket, until, form).await
         }
-        Submitted::Finished(snapshot) => replay(engine, &snapshot, form).await,
+        Submitted::Finished(snapshot, Some(delivered)) => Ok(replayed(&snapshot, success(&delivered, form)?)),
+        Submitted::Finished(snapshot, None) => replay(engine, &snapshot, form).await,
         Submitted::Conflict { job } => Err(Problem::KeyConflict { job }),
     }
 }
 
+/// A chat request, read, with its route, and written for the wire of the route's primary.
+pub struct Understood {
+    pub route: Arc<Route>,
+    pub request: Request,
+    pub prepared: Prepared,
+}
+
 /// Reads a chat request and finds its route; what the primary cannot carry is refused here, before there is a job.
-pub fn understand(engine: &Engine, object: Object) -> Result<(Arc<Route>, Request), Problem> {
+pub fn understand(engine: &Engine, object: Object) -> Result<Understood, Problem> {
     let request = read_request(object).map_err(|invalid| Problem::Invalid {
         param: Some(invalid.param),
         code: invalid.code,
@@ -70,12 +80,12 @@ pub fn understand(engine: &Engine, object: Object) -> Result<(Arc<Route>, Reques
     })?;
     let route = engine.config().routes.get(&request.model).cloned();
     let route = route.ok_or_else(|| Problem::RouteUnknown { model: clean(&request.model) })?;
-    engine.upstreams().check(&route, &request).map_err(|unsupported| Problem::Invalid {
+    let prepared = engine.upstreams().prepare(&route, &request).map_err(|unsupported| Problem::Invalid {
         message: format!("the route's primary cannot carry `{}`: {}", unsupported.param, unsupported.why),
         param: Some(unsupported.param),
         code: "unsupported_parameter",
     })?;
-    Ok((route, request))
+    Ok(Understood { route, request, prepared })
 }
 
 /// A key is needed, unless the API key or the route lets the gateway make one.
@@ -158,7 +168,7 @@ async fn as_stored(engine: &Engine, snapshot: &Snapshot, form: Form) -> Result<O
 /// A job that is over, answered again from what is stored.
 pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: Form) -> Result<Response, Problem> {
     let job = snapshot.job.id;
-    let mut response = match snapshot.job.state {
+    let response = match snapshot.job.state {
         JobState::Succeeded { .. } => match engine.delivered(snapshot).await {
             Some(delivered) => success(&delivered, form)?,
             None if snapshot.job.erased => return Err(Problem::ResultErased { job }),
@@ -171,10 +181,14 @@ pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: Form) -> Result<
         JobState::Cancelled => Problem::JobCancelled { job }.answer(Shape::OpenAi),
         JobState::Queued | JobState::Running | JobState::Unknown => return Err(Problem::Internal),
     };
-    headers::job(response.headers_mut(), job);
+    Ok(replayed(snapshot, response))
+}
+
+fn replayed(snapshot: &Snapshot, mut response: Response) -> Response {
+    headers::job(response.headers_mut(), snapshot.job.id);
     headers::idempotency_key(response.headers_mut(), &snapshot.job.idempotency_key);
     headers::replayed(response.headers_mut());
-    Ok(response)
+    response
 }
 
 /// How the caller wants the answer: delivery, not intent. A stored answer is given in either form.

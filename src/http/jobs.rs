@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::auth::Caller;
-use super::chat::{Form, replay, required_key, success, understand};
+use super::chat::{Form, Understood, replay, required_key, success, understand};
 use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
 use super::{body, headers, view};
@@ -39,7 +39,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
     let order = Order::read(body::object(&bytes)?)?;
     let callback = order.callback.as_deref().map(|url| engine.read_callback(url)).transpose();
     let callback = callback.map_err(|error| invalid("callback", format!("`callback` {error}")))?;
-    let (route, request) = understand(engine, order.body.clone())?;
+    let Understood { route, request, prepared } = understand(engine, order.body.clone())?;
     let key = required_key(key, caller, &route)?;
     let submission = Submission {
         owner: caller.owner,
@@ -48,6 +48,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
         fingerprint: order.fingerprint,
         route,
         request,
+        prepared,
         body: Json::Object(order.body).to_bytes(),
         metadata: order.metadata.map(|metadata| metadata.to_bytes()),
         callback,
@@ -56,7 +57,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
     let (job, is_new) = match engine.submit(submission).await? {
         Submitted::New(ticket) => (ticket.job, true),
         Submitted::Attached(ticket) => (ticket.job, false),
-        Submitted::Finished(snapshot) => (snapshot.job.id, false),
+        Submitted::Finished(snapshot, _) => (snapshot.job.id, false),
         Submitted::Conflict { job } => return Err(Problem::KeyConflict { job }),
     };
     let snapshot = find(engine, caller.owner, job).await?;

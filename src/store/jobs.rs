@@ -1,11 +1,13 @@
 //! The job's own transitions: admitted, its round ended, failed, cancelled; and how it is read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
-use super::rows::{self, millis, snapshot_sql};
+use super::rows::{self, millis, snapshot_sql, unknown_word};
 use super::streams::Streamed;
 use super::{Store, StoreError, retrying};
 use crate::domain::attempt::ClearedBy;
@@ -52,32 +54,9 @@ pub struct FirstAttempt {
 pub enum Admitted {
     /// The job is new and ours; its first attempt, where one was asked for, is committed as started.
     New,
-    /// The key was taken: this is the job that has it.
-    Existing(Box<Snapshot>),
+    /// The key was taken: this is the job that has it, and its answer, where there is one and it is small.
+    Existing(Box<Snapshot>, Option<StoredResult>),
 }
-
-const ADMIT_JOB: &str = "/* admit_job */
-WITH job AS (
-    INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
-                      state, deadline_at, resume_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $14::uuid IS NULL THEN 'queued' ELSE 'running' END,
-           now() + $12 * interval '1 millisecond',
-           CASE WHEN $14::uuid IS NULL AND $9 = 'async' THEN now() + interval '60 s' END
-    WHERE EXISTS (SELECT 1 FROM instances WHERE id = $13 AND lease_until > now())
-    ON CONFLICT ON CONSTRAINT jobs_one_per_key DO NOTHING
-    RETURNING owner_id, id, version
-), request AS (
-    INSERT INTO job_requests (owner_id, job_id, body, metadata) SELECT owner_id, id, $10, $11 FROM job
-), callback AS (
-    INSERT INTO callbacks (owner_id, job_id, url) SELECT owner_id, id, $20 FROM job WHERE $20::text IS NOT NULL
-), attempt AS (
-    INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
-                          instance_id, job_version, deadline_at, settle_until)
-    SELECT owner_id, id, $14, 1, 1, 'started', 'primary', $15, $16, $17, $13, version,
-           now() + $18 * interval '1 millisecond', now() + $19 * interval '1 millisecond'
-    FROM job WHERE $14::uuid IS NOT NULL
-)
-SELECT count(*) FROM job";
 
 const CANCEL_JOB: &str = "/* cancel_job */
 UPDATE jobs SET state = 'cancelled', version = version + 1, resume_at = NULL, updated_at = now(), closed_at = now()
@@ -120,52 +99,18 @@ impl Store {
     /// Writes the job, its payload and its first attempt in one commit, or finds the job that has the key (R1, R3).
     ///
     /// The insert decides, never a look-up before it. When it writes nothing, the winner's row is read in a second
-    /// statement: joined in one, it would not be seen while the other insert is still committing.
+    /// statement: joined in one, it would not be seen while the other insert is still committing. Jobs that come at
+    /// the same time share the statement and the commit.
     pub async fn admit(&self, new: NewJob) -> Result<Admitted, StoreError> {
+        let new = Arc::new(new);
         for _ in 0..5 {
-            if self.insert_job(&new).await? {
-                return Ok(Admitted::New);
-            }
-            match self.job_by_key(new.owner, &new.idempotency_key).await? {
-                // A first try whose commit was acknowledged to nobody.
-                Some(existing) if existing.job.id == new.id => return Ok(Admitted::New),
-                Some(existing) => return Ok(Admitted::Existing(Box::new(existing))),
+            match self.admissions.write(Arc::clone(&new)).await? {
+                Some(admitted) => return Ok(admitted),
                 None if !self.holds_lease(new.instance).await? => return Err(StoreError::LeaseEnded),
                 None => {}
             }
         }
         Err(StoreError::LostRace)
-    }
-
-    async fn insert_job(&self, new: &NewJob) -> Result<bool, StoreError> {
-        let first = new.first.as_ref();
-        let target = first.map(|f| f.candidate.target());
-        let inserted: i64 = retrying(|| {
-            sqlx::query_scalar(ADMIT_JOB)
-                .bind(new.owner)
-                .bind(new.id)
-                .bind(&new.idempotency_key)
-                .bind(new.key_origin.as_str())
-                .bind(&new.fingerprint[..])
-                .bind(new.fingerprint_version)
-                .bind(&new.url)
-                .bind(&new.route)
-                .bind(new.delivery.as_str())
-                .bind(&new.body[..])
-                .bind(new.metadata.as_deref())
-                .bind(millis(new.deadline))
-                .bind(new.instance)
-                .bind(first.map(|f| f.id))
-                .bind(target.map(|t| t.provider.as_str()))
-                .bind(target.map(|t| t.model.as_str()))
-                .bind(first.map(|f| f.candidate.adapter_version()))
-                .bind(first.map(|f| millis(f.timeout)))
-                .bind(first.map(|f| millis(f.settle)))
-                .bind(new.callback.as_deref())
-                .fetch_one(&self.pool)
-        })
-        .await?;
-        Ok(inserted == 1)
     }
 
     /// The owner's job with this key. Another owner's key behaves as unused (R11).
@@ -192,19 +137,7 @@ impl Store {
     /// The winner's answer; `None` while there is none, or once retention has erased it.
     pub async fn job_result(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredResult>, StoreError> {
         let row = retrying(|| sqlx::query(JOB_RESULT).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
-        let Some(row) = row else { return Ok(None) };
-        Ok(Some(StoredResult {
-            attempt: row.try_get("attempt_id")?,
-            content_type: row.try_get("content_type")?,
-            body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?),
-            stream: match row.try_get::<Option<Vec<u8>>, _>("stream")? {
-                Some(lines) => {
-                    let usage = row.try_get::<Option<Vec<u8>>, _>("stream_usage")?;
-                    Some(Streamed { lines: Bytes::from(lines), usage: usage.map(Bytes::from) })
-                }
-                None => None,
-            },
-        }))
+        Ok(row.map(|row| stored_result(&row)).transpose()?)
     }
 
     /// The owner cancels: the job is over, its open attempt is fenced (R9: a finished job stays finished).
@@ -273,6 +206,18 @@ impl Store {
         jobs.reverse();
         Ok(jobs)
     }
+}
+
+/// Reads what [`JOB_RESULT`] selects.
+pub(super) fn stored_result(row: &PgRow) -> Result<StoredResult, sqlx::Error> {
+    let bytes = |name: &str| row.try_get::<Option<Vec<u8>>, _>(name).map(|bytes| bytes.map(Bytes::from));
+    let usage = bytes("stream_usage")?;
+    Ok(StoredResult {
+        attempt: row.try_get("attempt_id")?,
+        content_type: row.try_get("content_type")?,
+        body: bytes("body")?.ok_or_else(|| unknown_word("job_results.body", "NULL"))?,
+        stream: bytes("stream")?.map(|lines| Streamed { lines, usage }),
+    })
 }
 
 /// Stored as text: control characters stand escaped in JSON, so `\u0000` in a provider's words does no harm.

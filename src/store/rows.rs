@@ -13,9 +13,13 @@ use crate::domain::ids::AttemptId;
 use crate::domain::job::{Delivery, Job, JobState, KeyOrigin, Snapshot};
 use crate::domain::route::Target;
 
-/// The columns that [`snapshot`] reads: a job joined with its attempts, so that both are of one instant.
+/// The columns that [`snapshot`] reads: a job joined with its attempts, so that both are of one instant; and more, each
+/// after a comma.
 macro_rules! snapshot_sql {
     ($name:literal, $where:literal) => {
+        snapshot_sql!($name, "", $where)
+    };
+    ($name:literal, $more:literal, $where:literal) => {
         concat!(
             "/* ", $name, " */ SELECT now() AS read_at,
              j.owner_id, j.id, j.idempotency_key, j.key_origin, j.fingerprint, j.fingerprint_version, j.url, j.route,
@@ -24,7 +28,9 @@ macro_rules! snapshot_sql {
              a.id AS a_id, a.ordinal, a.round AS a_round, a.state AS a_state, a.provider, a.model, a.adapter_version,
              a.permit_id, a.instance_id, a.job_version, a.reason, a.message, a.proof, a.status, a.provider_code,
              a.provider_type, a.provider_param, a.retry_after_ms, a.cleared_by, a.input_tokens, a.output_tokens,
-             a.cached_input_tokens, a.started_at, a.deadline_at AS a_deadline_at, a.settle_until, a.ended_at
+             a.cached_input_tokens, a.started_at, a.deadline_at AS a_deadline_at, a.settle_until, a.ended_at",
+            $more,
+            "
              FROM jobs j LEFT JOIN attempts a ON a.owner_id = j.owner_id AND a.job_id = j.id ",
             $where,
             " ORDER BY j.id, a.ordinal"

@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use crate::command::Workplace;
 use crate::support::app::App;
-use crate::support::ask;
 use crate::support::client::Client;
 use crate::support::cluster::Database;
 use crate::support::settings::Settings;
 use crate::support::upstream::{Reply, ScriptedUpstream};
+use crate::support::{PATIENCE, ask, within};
 
 /// Settings that name this database, and nobody's provider.
 fn on(database: &Database, more: &str) -> Workplace {
@@ -44,6 +44,10 @@ async fn a_key_is_made_shown_once_listed_without_its_secret_and_refused_once_rev
     let entry = listed.json()[0].clone();
     assert!(entry["id"] == id && entry["owner"] == "acme" && entry["revoked_at"].is_null(), "{entry}");
     cli.run(&["key", "revoke", &id]).expect(0);
+    // The gateway knows keys in use from memory, for a few seconds.
+    within(PATIENCE, async || (client.get("/v1/models").await.status == 401).then_some(()))
+        .await
+        .expect("it is refused");
     assert_eq!(client.chat("k2", &ask("hi")).await.expect(401).code(), "invalid_api_key");
     cli.run(&["key", "revoke", &id, "--json"]).expect(1).says(&["there is no live key", &id]);
     assert!(cli.run(&["key", "list", "--json"]).expect(0).json()[0]["revoked_at"].is_string());

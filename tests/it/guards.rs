@@ -7,4 +7,5 @@ mod ground;
 mod races;
 mod rechecks;
 mod starts;
+mod together;
 mod transitions;

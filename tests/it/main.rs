@@ -19,6 +19,7 @@ mod next_target;
 mod owners;
 mod reconcile;
 mod reverse_finish;
+mod revoked_keys;
 mod rolling;
 mod same_intent;
 mod settings;

@@ -7,7 +7,7 @@ use crate::compatible::row_named;
 
 fn outcome(row: &str, body: &str) -> Result<Answer, Failure> {
     let head = Head { status: StatusCode::OK, headers: HeaderMap::new() };
-    read(row_named(row).unwrap(), &head, body.as_bytes())
+    read(row_named(row).unwrap(), &head, &Bytes::copy_from_slice(body.as_bytes()))
 }
 
 fn answer(body: &str) -> Answer {
@@ -148,6 +148,6 @@ fn bare_infinities_are_taken_in_logprobs_only() {
 #[test]
 fn accepted_is_not_ended() {
     let head = Head { status: StatusCode::ACCEPTED, headers: HeaderMap::new() };
-    let failure = read(row_named("xai").unwrap(), &head, br#"{"request_id":"x"}"#).unwrap_err();
+    let failure = read(row_named("xai").unwrap(), &head, &Bytes::from_static(br#"{"request_id":"x"}"#)).unwrap_err();
     assert_eq!((failure.proof, failure.reason), (Proof::Unknown, "unexpected_status"));
 }

@@ -1,6 +1,8 @@
 //! The request on the wire of a provider that speaks the client's own protocol: the client's document with the target's
 //! `model` in it, and as little else changed as the provider's row demands. Numbers keep their digits.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::adapter::Unsupported;
@@ -17,16 +19,16 @@ mod mistral;
 pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Bytes {
     let mut body = prompt(row, request, model);
     if request.stream {
-        body.insert("stream", true);
+        body.push(("stream", Cow::Owned(Json::from(true))));
         if row.stream_options {
             // What else the client asks of the delivery goes along (`include_obfuscation`).
             let asked = request.body.get("stream_options").and_then(Json::as_object);
             let mut options = asked.cloned().unwrap_or_default();
             options.insert("include_usage", true);
-            body.insert("stream_options", options);
+            body.push(("stream_options", Cow::Owned(Json::from(options))));
         }
     }
-    Json::Object(body).to_bytes()
+    to_bytes(&body)
 }
 
 /// Refuses the first parameter that the provider refuses or ignores, unless its value asks for nothing.
@@ -51,40 +53,47 @@ pub(crate) fn in_path(deployment: &str) -> Result<&str, Unsupported> {
 
 /// The body for an endpoint that counts the prompt's tokens.
 pub(crate) fn write_count(row: &Row, request: &Request, model: &str) -> Bytes {
-    Json::Object(prompt(row, request, model)).to_bytes()
+    to_bytes(&prompt(row, request, model))
 }
 
-fn prompt(row: &Row, request: &Request, model: &str) -> Object {
+/// The client's members where they stand; only what changes is a copy. Each name comes once.
+type Members<'a> = Vec<(&'a str, Cow<'a, Json>)>;
+
+fn to_bytes(members: &Members<'_>) -> Bytes {
+    Json::members_to_bytes(members.iter().map(|(name, value)| (*name, value.as_ref())))
+}
+
+fn prompt<'a>(row: &Row, request: &'a Request, model: &str) -> Members<'a> {
     let change = row.schema != Schema::Open || must_change(row, request);
     let members = request.body.iter().filter(|(name, _)| !matches!(*name, "stream" | "stream_options"));
-    let members = members.map(|(name, value)| {
-        let value = match name {
-            "model" => Json::from(model),
-            "messages" if change => messages(row, value),
-            _ => value.clone(),
-        };
-        (name.to_owned(), value)
+    let members = members.map(|(name, value)| match name {
+        "model" => (name, Cow::Owned(Json::from(model))),
+        "messages" if change => (name, Cow::Owned(messages(row, value))),
+        _ => (name, Cow::Borrowed(value)),
     });
-    let mut body = Object::from_unique(members.collect());
+    let mut body: Members<'a> = members.collect();
     rename_limit(row, &mut body);
-    if row.schema == Schema::Mistral {
-        body.rename("seed", "random_seed");
+    if row.schema == Schema::Mistral
+        && let Some((name, _)) = body.iter_mut().find(|(name, _)| *name == "seed")
+    {
+        *name = "random_seed";
     }
     body
 }
 
-fn rename_limit(row: &Row, body: &mut Object) {
+fn rename_limit(row: &Row, body: &mut Members<'_>) {
     let (from, to) = match row.max_tokens_name {
         MaxTokensName::AsSent => return,
         MaxTokensName::MaxTokens => ("max_completion_tokens", "max_tokens"),
         MaxTokensName::MaxCompletionTokens => ("max_tokens", "max_completion_tokens"),
     };
     // Where both are there they are equal, or one is null: the reader saw to that.
-    if body.get(to).is_some_and(Json::is_null) {
-        body.remove(to);
+    body.retain(|(name, value)| *name != to || !value.is_null());
+    if body.iter().any(|(name, _)| *name == to) {
+        body.retain(|(name, _)| *name != from);
+    } else if let Some((name, _)) = body.iter_mut().find(|(name, _)| *name == from) {
+        *name = to;
     }
-    body.rename(from, to);
-    body.remove(from);
 }
 
 fn is_blank(arguments: &str) -> bool {

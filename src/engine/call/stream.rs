@@ -58,7 +58,7 @@ impl Call {
                 return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
             }
             if writer.is_none() {
-                self.whole.extend_from_slice(&chunk);
+                self.whole.push(chunk.clone());
             }
             let fed = decoder.feed(&chunk);
             if !noted && let Some(reference) = decoder.reference() {

@@ -1,7 +1,9 @@
 //! How the job's task starts an attempt: the commit first, then a last look at the lease, then the call (R3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use providers::adapter::UpstreamRequest;
 use providers::failure::{Failure, Proof};
 use tokio::time::Instant;
 
@@ -55,7 +57,7 @@ impl Runner {
             Ok(()) => {
                 self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
-                self.begin(id, &new.candidate);
+                self.begin(id, &new.candidate, None);
             }
             Err(StoreError::LostRace) => {
                 self.engine.inner.circuits.give_up(new.candidate.target());
@@ -82,8 +84,8 @@ impl Runner {
         Then::Stop
     }
 
-    /// Makes the call of an attempt whose start is committed (R3).
-    pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate) {
+    /// Makes the call of an attempt whose start is committed (R3). `wire`: the request, where it is written already.
+    pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate, wire: Option<UpstreamRequest>) {
         let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
         let target = candidate.target().clone();
         let teller = Teller::new(self.key(id), target.clone(), self.attempts, self.events_in.clone());
@@ -92,12 +94,12 @@ impl Runner {
         self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
         let refuse = |failure: Failure| {
             let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
-            let _ = self.events_in.send(event);
+            let _ = self.events_in.send(Box::new(event));
         };
         let Some(upstream) = self.engine.upstreams().get(&target.provider).cloned() else {
             return refuse(Failure::new(Proof::NotSent, "provider_gone", "the settings do not define this provider"));
         };
-        let wire = match upstream.for_attempt(request, &target.model, id) {
+        let wire = match wire.map_or_else(|| upstream.for_attempt(request, &target.model, id), Ok) {
             Ok(wire) => wire,
             Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
         };
@@ -115,7 +117,7 @@ impl Runner {
             _ => Work::Whole,
         };
         let seat = self.engine.inner.calls.begin(id, work);
-        let outgoing = Outgoing { upstream, request: request.clone(), wire };
+        let outgoing = Outgoing { upstream, request: Arc::clone(request), wire };
         tasks::spawn(call(self.engine.clone(), outgoing, clocks, teller, guard, seat));
     }
 

@@ -66,7 +66,7 @@ async fn a_key_whose_payloads_are_erased_is_still_taken() {
     ground.store.complete(&answer(key, "x")).await.expect("an answer");
     ground.sql("UPDATE job_requests SET created_at = now() - interval '2 d'; UPDATE jobs SET closed_at = now() - interval '2 d'").await;
     assert_eq!(ground.store.erase_payloads(HOUR).await.expect("erased"), 1);
-    let Admitted::Existing(there) = ground.store.admit(ground.new_job("k", true)).await.expect("an answer") else {
+    let Admitted::Existing(there, _) = ground.store.admit(ground.new_job("k", true)).await.expect("an answer") else {
         panic!("a new job")
     };
     assert!(there.job.id == key.job && there.job.erased && there.job.fingerprint == [7; 32]);

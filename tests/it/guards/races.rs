@@ -55,7 +55,7 @@ async fn of_many_admissions_under_one_key_one_is_new_and_the_others_find_it() {
                 barrier.wait().await;
                 match ground.store.admit(new).await.expect("an answer") {
                     Admitted::New => (id, true),
-                    Admitted::Existing(snapshot) => (snapshot.job.id, false),
+                    Admitted::Existing(snapshot, _) => (snapshot.job.id, false),
                 }
             });
         }
@@ -99,7 +99,7 @@ async fn an_admission_waits_for_its_rival_and_takes_over_when_that_one_rolls_bac
         let admitted = waiting.join_next().await.expect("a task").expect("no panic").expect("an answer");
         match admitted {
             Admitted::New => assert!(!commits),
-            Admitted::Existing(there) => assert!(commits && there.job.id == rival),
+            Admitted::Existing(there, _) => assert!(commits && there.job.id == rival),
         }
     }
 }
