@@ -2,8 +2,8 @@
 //!
 //! Read [`jobs`] and [`attempts`] for the transitions of a job's life. The guards stand in the statements themselves
 //! (expected state, version, lease); not exactly one row means that somebody else has it ([`StoreError::LostRace`] or
-//! an answer that says so), never that something is broken. [`Store::admit`] and [`Store::complete`] take and return
-//! owned values and no transaction, so that many jobs' rows can share one commit behind them.
+//! an answer that says so), never that something is broken. Behind [`Store::admit`] and [`Store::complete`] many jobs' rows
+//! share one statement and one commit ([`writer`]).
 
 pub mod attempts;
 pub mod callbacks;
@@ -17,6 +17,9 @@ pub mod permits;
 pub mod retention;
 mod rows;
 pub mod streams;
+mod writer;
+mod writer_admissions;
+mod writer_completions;
 
 use std::future::Future;
 use std::str::FromStr;
@@ -26,6 +29,10 @@ use providers::adapter::Secret;
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
+use self::writer::{Ways, Writer};
+use self::writer_admissions::Admissions;
+use self::writer_completions::Completions;
+
 /// The oldest Postgres that the statements were tested on.
 const OLDEST_SERVER: i32 = 150_000;
 /// How long a call waits for a free connection before the database counts as away.
@@ -33,16 +40,26 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// How long one statement may take before the database counts as away. Also told to the server, so that a statement
 /// given up here does not run on there.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a row that is written together with others waits for a lock; after that it goes on alone.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
+/// Connections for rows that are written together, at most.
+const WRITERS: u32 = 4;
 /// A connection idle for longer is asked whether it still lives before it is used.
 const PING_AFTER: Duration = Duration::from_millis(250);
 /// Tries of a statement that met a passing fault, and the pause before each further one.
 const TRIES: u32 = 4;
+/// Tries where a connection was found dead: when a server goes, all that lie idle in the pool do.
+const TRIES_ON_DEAD: u32 = 16;
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The database behind everything durable.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    /// Where many jobs' rows are written at once.
+    together: PgPool,
+    admissions: Writer<Admissions>,
+    completions: Writer<Completions>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +67,9 @@ pub enum StoreError {
     /// Nothing can be said of what was asked: the database is away or refuses to serve.
     #[error("the database does not answer: {0}")]
     Unavailable(#[source] sqlx::Error),
+    /// More waits to be written than may; nothing of this was sent.
+    #[error("too much waits for the database")]
+    Overloaded,
     /// A row changed under the caller's feet: read again and decide again.
     #[error("somebody else was faster")]
     LostRace,
@@ -83,28 +103,18 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl Store {
-    /// Opens a pool and refuses a server that is too old, read-only or careless with commits.
+    /// Opens `max_connections`, at least two, and refuses a server that is too old, read-only or careless with commits.
     pub async fn connect(url: &Secret, max_connections: u32) -> Result<Store, StoreError> {
         let options = PgConnectOptions::from_str(url.expose())?
             .application_name("interlock")
             .options([("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string())]);
-        let pool = PgPoolOptions::new()
-            .max_connections(max_connections)
-            .min_connections(1)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .max_lifetime(Duration::from_secs(30 * 60))
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    if meta.idle_for > PING_AFTER {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            })
-            .connect_with(options)
-            .await?;
-        let store = Store { pool };
+        let writers = (max_connections / 4).clamp(1, WRITERS);
+        let together = options.clone().options([("lock_timeout", LOCK_TIMEOUT.as_millis().to_string())]);
+        let together = pool_of(writers).connect_lazy_with(together);
+        let others = max_connections.saturating_sub(writers).max(1);
+        let pool = pool_of(others).min_connections(1).connect_with(options).await?;
+        let ways = Ways { alone: pool.clone(), together: together.clone() };
+        let store = Store { pool, together, admissions: Writer::new(ways.clone()), completions: Writer::new(ways) };
         store.check_server().await?;
         Ok(store)
     }
@@ -165,8 +175,25 @@ impl Store {
 
     /// Closes every connection.
     pub async fn close(&self) {
+        self.together.close().await;
         self.pool.close().await;
     }
+}
+
+fn pool_of(connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .max_lifetime(Duration::from_secs(30 * 60))
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > PING_AFTER {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
 }
 
 /// Runs a statement again while it meets faults that pass: serialization, deadlock, a connection or server that went
@@ -185,12 +212,22 @@ where
             Err(sqlx::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
                 return Err(StoreError::Unavailable(sqlx::Error::Io(error)));
             }
-            Err(error) if tries < TRIES && passes(&error) => {
-                tokio::time::sleep(PAUSE * tries).await;
+            Err(error) if tries < tries_after(&error) => {
+                tokio::time::sleep(PAUSE * tries.min(TRIES)).await;
                 tries += 1;
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+fn tries_after(error: &sqlx::Error) -> u32 {
+    let code = error.as_database_error().and_then(|e| e.code());
+    let dead = matches!(error, sqlx::Error::Io(_)) || code.is_some_and(|code| code == "57P01");
+    match (passes(error), dead) {
+        (true, true) => TRIES_ON_DEAD,
+        (true, false) => TRIES,
+        (false, _) => 1,
     }
 }
 

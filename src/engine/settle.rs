@@ -142,7 +142,7 @@ impl Engine {
         let mut pause = FIRST_PAUSE;
         loop {
             match statement().await {
-                Err(StoreError::Unavailable(error)) => {
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Overloaded)) => {
                     tracing::warn!(%error, what, "the database is away; trying again");
                     let mut phase = self.inner.phase.subscribe();
                     tokio::select! {

@@ -72,7 +72,7 @@ impl From<StoreError> for Problem {
                 tracing::warn!(%error, "answered 503: the database is away");
                 Problem::StoreUnavailable
             }
-            StoreError::LeaseEnded => Problem::StoreUnavailable,
+            StoreError::LeaseEnded | StoreError::Overloaded => Problem::StoreUnavailable,
             StoreError::LostRace
             | StoreError::Refused { .. }
             | StoreError::Unfit(_)

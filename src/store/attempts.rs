@@ -3,13 +3,13 @@
 //! Lock order everywhere: the job's row, then its attempts'. A guard stands on the row that is updated; a sub-select
 //! on another table reads the statement's old snapshot and is only ever a hint.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use providers::canonical::Usage;
 use providers::failure::Failure;
 use sha2::{Digest, Sha256};
-use sqlx::Row;
 
 use super::rows::{millis, tokens};
 use super::streams::Streamed;
@@ -108,32 +108,6 @@ WITH job AS (
       AND jobs.state IN ('running', 'unknown')
 )
 SELECT count(*) FROM attempt";
-
-const COMPLETE_JOB: &str = "/* complete_job */
-WITH job AS (
-    SELECT owner_id, id, version, completed_by, state FROM jobs WHERE owner_id = $1 AND id = $2 FOR UPDATE
-), attempt AS (
-    UPDATE attempts a SET state = 'succeeded', cleared_by = NULL, input_tokens = $4, output_tokens = $5,
-           cached_input_tokens = $6, ended_at = now()
-    FROM job WHERE a.owner_id = job.owner_id AND a.job_id = job.id AND a.id = $3
-      AND a.state IN ('started', 'unknown', 'released')
-      AND a.job_version = job.version AND job.completed_by IS NULL AND job.state IN ('queued', 'running', 'unknown')
-    RETURNING a.owner_id, a.job_id, a.id
-), won AS (
-    UPDATE jobs SET state = 'succeeded', version = jobs.version + 1, completed_by = attempt.id, error = NULL,
-           resume_at = NULL, updated_at = now(), closed_at = now()
-    FROM attempt WHERE jobs.owner_id = attempt.owner_id AND jobs.id = attempt.job_id AND jobs.completed_by IS NULL
-    RETURNING jobs.owner_id, jobs.id
-), result AS (
-    INSERT INTO job_results (owner_id, job_id, attempt_id, content_type, body, stream, stream_usage)
-    SELECT owner_id, id, $3, $7, $8, $9, $10 FROM won
-), losers AS (
-    UPDATE attempts a SET state = 'released', cleared_by = 'winner:' || $3 FROM won
-    WHERE a.owner_id = won.owner_id AND a.job_id = won.id AND a.id <> $3 AND a.state IN ('started', 'unknown')
-)
-SELECT EXISTS (SELECT 1 FROM won) AS won, job.completed_by, job.state IN ('succeeded', 'failed', 'cancelled') AS closed,
-       (SELECT a.state FROM attempts a WHERE a.owner_id = $1 AND a.job_id = $2 AND a.id = $3) AS attempt_state
-FROM job";
 
 const LOCK_JOB: &str = "/* lock_job */ SELECT state, completed_by FROM jobs WHERE owner_id = $1 AND id = $2 FOR UPDATE";
 
@@ -258,44 +232,15 @@ impl Store {
     }
 
     /// The compare-and-swap (R7): the job's version is the one that the attempt read, nobody has completed the job,
-    /// and the attempt itself may still win. Everything of it is one commit.
+    /// and the attempt itself may still win. Everything of it is one commit, shared with whatever ends at the same time.
     pub async fn complete(&self, completion: &Completion) -> Result<Completed, StoreError> {
+        let completion = Arc::new(completion.clone());
         for _ in 0..5 {
-            if let Some(completed) = self.complete_once(completion).await? {
+            if let Some(completed) = self.completions.write(Arc::clone(&completion)).await? {
                 return Ok(completed);
             }
         }
         Err(StoreError::LostRace)
-    }
-
-    async fn complete_once(&self, completion: &Completion) -> Result<Option<Completed>, StoreError> {
-        let key = completion.key;
-        let row = retrying(|| {
-            sqlx::query(COMPLETE_JOB)
-                .bind(key.owner)
-                .bind(key.job)
-                .bind(key.id)
-                .bind(tokens(completion.usage.map(|u| u.input_tokens)))
-                .bind(tokens(completion.usage.map(|u| u.output_tokens)))
-                .bind(tokens(completion.usage.map(|u| u.cached_input_tokens)))
-                .bind(&completion.content_type)
-                .bind(&completion.body[..])
-                .bind(completion.stream.as_ref().map(|stream| &stream.lines[..]))
-                .bind(completion.stream.as_ref().and_then(|stream| stream.usage.as_deref()))
-                .fetch_one(&self.pool)
-        })
-        .await?;
-        let winner: Option<AttemptId> = row.try_get("completed_by")?;
-        let fenced =
-            !matches!(row.try_get::<Option<&str>, _>("attempt_state")?, Some("started" | "unknown" | "released"));
-        Ok(match (row.try_get("won")?, row.try_get("closed")?) {
-            (true, _) => Some(Completed::Won),
-            (false, _) if winner == Some(key.id) => Some(Completed::Won),
-            (false, true) => Some(Completed::Lost { winner }),
-            (false, false) if fenced => Some(Completed::Lost { winner: None }),
-            // The row was moving while we waited for it: read again and decide.
-            (false, false) => None,
-        })
     }
 
     /// A result came too late: it is thrown away, and the race is logged (R7). Nothing is merged.

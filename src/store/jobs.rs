@@ -1,5 +1,6 @@
 //! The job's own transitions: admitted, its round ended, failed, cancelled; and how it is read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -56,29 +57,6 @@ pub enum Admitted {
     Existing(Box<Snapshot>),
 }
 
-const ADMIT_JOB: &str = "/* admit_job */
-WITH job AS (
-    INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
-                      state, deadline_at, resume_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $14::uuid IS NULL THEN 'queued' ELSE 'running' END,
-           now() + $12 * interval '1 millisecond',
-           CASE WHEN $14::uuid IS NULL AND $9 = 'async' THEN now() + interval '60 s' END
-    WHERE EXISTS (SELECT 1 FROM instances WHERE id = $13 AND lease_until > now())
-    ON CONFLICT ON CONSTRAINT jobs_one_per_key DO NOTHING
-    RETURNING owner_id, id, version
-), request AS (
-    INSERT INTO job_requests (owner_id, job_id, body, metadata) SELECT owner_id, id, $10, $11 FROM job
-), callback AS (
-    INSERT INTO callbacks (owner_id, job_id, url) SELECT owner_id, id, $20 FROM job WHERE $20::text IS NOT NULL
-), attempt AS (
-    INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
-                          instance_id, job_version, deadline_at, settle_until)
-    SELECT owner_id, id, $14, 1, 1, 'started', 'primary', $15, $16, $17, $13, version,
-           now() + $18 * interval '1 millisecond', now() + $19 * interval '1 millisecond'
-    FROM job WHERE $14::uuid IS NOT NULL
-)
-SELECT count(*) FROM job";
-
 const CANCEL_JOB: &str = "/* cancel_job */
 UPDATE jobs SET state = 'cancelled', version = version + 1, resume_at = NULL, updated_at = now(), closed_at = now()
 WHERE owner_id = $1 AND id = $2 AND state IN ('queued', 'running', 'unknown') AND completed_by IS NULL";
@@ -120,52 +98,18 @@ impl Store {
     /// Writes the job, its payload and its first attempt in one commit, or finds the job that has the key (R1, R3).
     ///
     /// The insert decides, never a look-up before it. When it writes nothing, the winner's row is read in a second
-    /// statement: joined in one, it would not be seen while the other insert is still committing.
+    /// statement: joined in one, it would not be seen while the other insert is still committing. Jobs that come at
+    /// the same time share the statement and the commit.
     pub async fn admit(&self, new: NewJob) -> Result<Admitted, StoreError> {
+        let new = Arc::new(new);
         for _ in 0..5 {
-            if self.insert_job(&new).await? {
-                return Ok(Admitted::New);
-            }
-            match self.job_by_key(new.owner, &new.idempotency_key).await? {
-                // A first try whose commit was acknowledged to nobody.
-                Some(existing) if existing.job.id == new.id => return Ok(Admitted::New),
-                Some(existing) => return Ok(Admitted::Existing(Box::new(existing))),
+            match self.admissions.write(Arc::clone(&new)).await? {
+                Some(admitted) => return Ok(admitted),
                 None if !self.holds_lease(new.instance).await? => return Err(StoreError::LeaseEnded),
                 None => {}
             }
         }
         Err(StoreError::LostRace)
-    }
-
-    async fn insert_job(&self, new: &NewJob) -> Result<bool, StoreError> {
-        let first = new.first.as_ref();
-        let target = first.map(|f| f.candidate.target());
-        let inserted: i64 = retrying(|| {
-            sqlx::query_scalar(ADMIT_JOB)
-                .bind(new.owner)
-                .bind(new.id)
-                .bind(&new.idempotency_key)
-                .bind(new.key_origin.as_str())
-                .bind(&new.fingerprint[..])
-                .bind(new.fingerprint_version)
-                .bind(&new.url)
-                .bind(&new.route)
-                .bind(new.delivery.as_str())
-                .bind(&new.body[..])
-                .bind(new.metadata.as_deref())
-                .bind(millis(new.deadline))
-                .bind(new.instance)
-                .bind(first.map(|f| f.id))
-                .bind(target.map(|t| t.provider.as_str()))
-                .bind(target.map(|t| t.model.as_str()))
-                .bind(first.map(|f| f.candidate.adapter_version()))
-                .bind(first.map(|f| millis(f.timeout)))
-                .bind(first.map(|f| millis(f.settle)))
-                .bind(new.callback.as_deref())
-                .fetch_one(&self.pool)
-        })
-        .await?;
-        Ok(inserted == 1)
     }
 
     /// The owner's job with this key. Another owner's key behaves as unused (R11).

@@ -8,6 +8,7 @@ import os, re, shutil, subprocess, sys, time
 
 top, asked = sys.argv[1], sys.argv[2:]
 A, I, J, S = 'src/store/attempts.rs', 'src/store/instances.rs', 'src/store/jobs.rs', 'src/engine/settle.rs'
+C = 'src/store/writer_completions.rs'
 SWEPT = "message = 'no outcome was recorded for this attempt'\n    FROM job WHERE a.owner_id = job.owner_id AND a.job_id = job.id AND a.id = job.attempt_id AND a.state = 'started'"
 WINS = "      AND a.state IN ('started', 'unknown', 'released')\n      AND a.job_version = job.version AND job.completed_by IS NULL AND job.state IN ('queued', 'running', 'unknown')\n"
 # name: (replacements of file, old, new), guards of the database that go too
@@ -18,30 +19,28 @@ MUTANTS = {
     'sweep_fails': ([(I, "SET state = 'unknown', reason = job.reason, message = 'no outcome", "SET state = 'failed', ended_at = now(), proof = 'ended_without_result', reason = job.reason, message = 'no outcome"),
         (I, "), unknown AS (\n    UPDATE jobs SET state = 'unknown', updated_at = now() FROM attempt\n    WHERE jobs.owner_id = attempt.owner_id AND jobs.id = attempt.job_id AND jobs.state = 'running'\n)\nSELECT count(*) FROM attempt\";\n\nconst SWEEP_OWN",
          "), unknown AS (\n    UPDATE jobs SET state = 'queued', updated_at = now() FROM attempt\n    WHERE jobs.owner_id = attempt.owner_id AND jobs.id = attempt.job_id AND jobs.state = 'running'\n)\nSELECT count(*) FROM attempt\";\n\nconst SWEEP_OWN")], ''),
-    'complete_without_guards': ([(A, WINS, '')], ''),
-    'complete_without_completed_by': ([(A, WINS, "      AND a.state IN ('started', 'unknown', 'released')\n")], ''),
-    'complete_twice': ([(A, WINS, "      AND a.state IN ('started', 'unknown', 'released')\n"),
-        (A, " AND jobs.id = attempt.job_id AND jobs.completed_by IS NULL\n", " AND jobs.id = attempt.job_id\n")], 'job_checks'),
+    'complete_without_guards': ([(C, WINS, '')], ''),
+    'complete_without_completed_by': ([(C, WINS, "      AND a.state IN ('started', 'unknown', 'released')\n")], ''),
+    'complete_twice': ([(C, WINS, "      AND a.state IN ('started', 'unknown', 'released')\n"),
+        (C, " AND jobs.id = attempt.job_id AND jobs.completed_by IS NULL\n", " AND jobs.id = attempt.job_id\n")], 'job_checks'),
     'start_without_queued': ([(A, "AND state = 'queued' AND completed_by IS NULL AND round IN", 'AND completed_by IS NULL AND round IN')], ''),
     'start_without_queued_or_index': ([(A, "AND state = 'queued' AND completed_by IS NULL AND round IN", 'AND completed_by IS NULL AND round IN')], 'one_open'),
     'call_before_commit': ([('src/engine/run_job/start.rs', '''        match self.engine.store().start_attempt(&new).await {
             Ok(()) => {
+                self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
                 self.begin(id, &new.candidate);
             }''', '''        self.begin(id, &new.candidate);
         match self.engine.store().start_attempt(&new).await {
             Ok(()) => {
+                self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
             }''')], ''),
-    'look_up_then_insert': ([(J, '''            if self.insert_job(&new).await? {
-                return Ok(Admitted::New);
-            }''', '''            match self.job_by_key(new.owner, &new.idempotency_key).await? {
+    'look_up_then_insert': ([(J, '''            match self.admissions.write(Arc::clone(&new)).await? {''', '''            match self.job_by_key(new.owner, &new.idempotency_key).await? {
                 Some(there) if there.job.id != new.id => return Ok(Admitted::Existing(Box::new(there))),
                 _ => {}
             }
-            if self.insert_job(&new).await? {
-                return Ok(Admitted::New);
-            }''')], 'one_per_key'),
+            match self.admissions.write(Arc::clone(&new)).await? {''')], 'one_per_key'),
     'unknown_without_state': ([(A, "a.id = $3 AND a.state = 'started'\n    RETURNING a.owner_id, a.job_id\n)\nUPDATE jobs SET state = 'unknown'", "a.id = $3\n    RETURNING a.owner_id, a.job_id\n)\nUPDATE jobs SET state = 'unknown'")], ''),
     'fail_without_state': ([(A, "      AND a.state IN ('started', 'unknown', 'released')\n    RETURNING a.owner_id, a.job_id, before.state AS was", '    RETURNING a.owner_id, a.job_id, before.state AS was')], ''),
     'race_not_logged': ([(A, "WHERE a.owner_id = $1 AND a.job_id = $2 AND a.id = $3\nON CONFLICT", "WHERE a.owner_id = $1 AND a.job_id = $2 AND a.id = $3 AND false\nON CONFLICT")], ''),

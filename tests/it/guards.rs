@@ -6,4 +6,5 @@ mod constraints;
 mod ground;
 mod races;
 mod starts;
+mod together;
 mod transitions;

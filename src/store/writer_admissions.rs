@@ -1,0 +1,159 @@
+//! Jobs on their way in: one statement writes many, each with its payload, its callback and its first attempt.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use sqlx::Row;
+use sqlx::postgres::{PgArguments, PgPool, PgRow};
+use sqlx::query::Query;
+use uuid::Uuid;
+
+use super::jobs::{Admitted, NewJob};
+use super::rows::{self, millis, snapshot_sql};
+use super::writer::{Rows, Ways};
+use super::{StoreError, retrying};
+use crate::domain::job::Snapshot;
+
+// A row for each job; `n` is its place in the arrays. Inserted in that order, since an insert waits for the rival that
+// holds its key.
+const ADMIT_JOB: &str = "/* admit_job */
+WITH job AS (
+    INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
+                      state, deadline_at, resume_at)
+    SELECT new.owner_id, new.id, new.idempotency_key, new.key_origin, new.fingerprint, new.fingerprint_version, new.url,
+           new.route, new.delivery, CASE WHEN new.first IS NULL THEN 'queued' ELSE 'running' END,
+           now() + new.deadline * interval '1 millisecond',
+           CASE WHEN new.first IS NULL AND new.delivery = 'async' THEN now() + interval '60 s' END
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::int2[], $7::text[], $8::text[],
+                $9::text[], $12::int8[], $13::uuid[], $14::uuid[]) WITH ORDINALITY
+         AS new (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
+                 deadline, instance_id, first, n)
+    WHERE EXISTS (SELECT 1 FROM instances WHERE id = new.instance_id AND lease_until > now())
+    ORDER BY new.n
+    ON CONFLICT ON CONSTRAINT jobs_one_per_key DO NOTHING
+    RETURNING owner_id, id, version
+), admitted AS MATERIALIZED (
+    SELECT owner_id, id, version, array_position($2::uuid[], id) AS n FROM job
+), request AS (
+    INSERT INTO job_requests (owner_id, job_id, body, metadata)
+    SELECT owner_id, id, ($10::bytea[])[n], ($11::bytea[])[n] FROM admitted
+), callback AS (
+    INSERT INTO callbacks (owner_id, job_id, url)
+    SELECT owner_id, id, ($20::text[])[n] FROM admitted WHERE ($20::text[])[n] IS NOT NULL
+), attempt AS (
+    INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
+                          instance_id, job_version, deadline_at, settle_until)
+    SELECT owner_id, id, ($14::uuid[])[n], 1, 1, 'started', 'primary', ($15::text[])[n], ($16::text[])[n],
+           ($17::text[])[n], ($13::uuid[])[n], version, now() + ($18::int8[])[n] * interval '1 millisecond',
+           now() + ($19::int8[])[n] * interval '1 millisecond'
+    FROM admitted WHERE ($14::uuid[])[n] IS NOT NULL
+)
+SELECT id FROM job";
+
+/// The rows of [`super::Store::admit`].
+#[derive(Debug)]
+pub(super) struct Admissions;
+
+impl Rows for Admissions {
+    type Row = NewJob;
+    /// `None`: neither new nor there. Its rival has rolled back, or this process's lease has ended.
+    type Answer = Option<Admitted>;
+    const LANES: usize = 1;
+
+    fn name(new: &NewJob) -> Option<Uuid> {
+        Some(new.id.as_uuid())
+    }
+
+    fn order(one: &NewJob, other: &NewJob) -> Ordering {
+        (one.owner, &one.idempotency_key).cmp(&(other.owner, &other.idempotency_key))
+    }
+
+    fn weight(new: &NewJob) -> usize {
+        new.body.len() + new.metadata.as_ref().map_or(0, |metadata| metadata.len())
+    }
+
+    async fn write(ways: &Ways, rows: &[Arc<NewJob>]) -> Result<Vec<Option<Admitted>>, StoreError> {
+        let pool = ways.for_rows(rows.len());
+        let new: HashSet<Uuid> = insert_jobs(pool, rows).await?.into_iter().collect();
+        let taken = rows.iter().filter(|row| !new.contains(&row.id.as_uuid()));
+        let there = jobs_by_key(pool, taken).await?;
+        let answer = |row: &Arc<NewJob>| match there.get(&(row.owner.as_uuid(), row.idempotency_key.as_str())) {
+            _ if new.contains(&row.id.as_uuid()) => Some(Admitted::New),
+            // A first try whose commit was acknowledged to nobody.
+            Some(existing) if existing.job.id == row.id => Some(Admitted::New),
+            Some(existing) => Some(Admitted::Existing(Box::new(existing.clone()))),
+            None => None,
+        };
+        Ok(rows.iter().map(answer).collect())
+    }
+}
+
+/// Inserts those whose keys are free; their ids.
+async fn insert_jobs(pool: &PgPool, rows: &[Arc<NewJob>]) -> Result<Vec<Uuid>, StoreError> {
+    retrying(|| async {
+        let inserted: Vec<PgRow> = admit_job(rows).fetch_all(pool).await?;
+        inserted.iter().map(|row| row.try_get(0)).collect()
+    })
+    .await
+}
+
+fn admit_job(rows: &[Arc<NewJob>]) -> Query<'_, sqlx::Postgres, PgArguments> {
+    macro_rules! column {
+        (|$row:ident| $value:expr) => {
+            rows.iter().map(|$row| $value).collect::<Vec<_>>()
+        };
+    }
+    macro_rules! first {
+        (|$first:ident| $value:expr) => {
+            rows.iter().map(|row| row.first.as_ref().map(|$first| $value)).collect::<Vec<_>>()
+        };
+    }
+    sqlx::query(ADMIT_JOB)
+        .bind(column!(|row| row.owner.as_uuid()))
+        .bind(column!(|row| row.id.as_uuid()))
+        .bind(column!(|row| row.idempotency_key.as_str()))
+        .bind(column!(|row| row.key_origin.as_str()))
+        .bind(column!(|row| &row.fingerprint[..]))
+        .bind(column!(|row| row.fingerprint_version))
+        .bind(column!(|row| row.url.as_str()))
+        .bind(column!(|row| row.route.as_str()))
+        .bind(column!(|row| row.delivery.as_str()))
+        .bind(column!(|row| &row.body[..]))
+        .bind(column!(|row| row.metadata.as_deref()))
+        .bind(column!(|row| millis(row.deadline)))
+        .bind(column!(|row| row.instance.as_uuid()))
+        .bind(first!(|first| first.id.as_uuid()))
+        .bind(first!(|first| first.candidate.target().provider.as_str()))
+        .bind(first!(|first| first.candidate.target().model.as_str()))
+        .bind(first!(|first| first.candidate.adapter_version()))
+        .bind(first!(|first| millis(first.timeout)))
+        .bind(first!(|first| millis(first.settle)))
+        .bind(column!(|row| row.callback.as_deref()))
+}
+
+/// The jobs that have these keys.
+async fn jobs_by_key<'a>(
+    pool: &PgPool,
+    taken: impl Iterator<Item = &'a Arc<NewJob>>,
+) -> Result<HashMap<(Uuid, &'a str), Snapshot>, StoreError> {
+    let mut keys: Vec<(Uuid, &str)> = taken.map(|row| (row.owner.as_uuid(), row.idempotency_key.as_str())).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (owners, texts): (Vec<Uuid>, Vec<&str>) = keys.iter().copied().unzip();
+    let sql = snapshot_sql!(
+        "jobs_by_key",
+        "JOIN unnest($1::uuid[], $2::text[]) AS asked (owner_id, idempotency_key)
+         ON asked.owner_id = j.owner_id AND asked.idempotency_key = j.idempotency_key"
+    );
+    let found = retrying(|| sqlx::query(sql).bind(&owners).bind(&texts).fetch_all(pool)).await?;
+    let mut there: HashMap<(Uuid, String), Snapshot> = HashMap::new();
+    for snapshot in rows::snapshots(&found)? {
+        there.insert((snapshot.job.owner.as_uuid(), snapshot.job.idempotency_key.clone()), snapshot);
+    }
+    let named = |(owner, key): (Uuid, &'a str)| Some(((owner, key), there.remove(&(owner, key.to_owned()))?));
+    Ok(keys.into_iter().filter_map(named).collect())
+}
