@@ -70,8 +70,14 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
     /// What a complete answer other than 2xx proves.
     fn from_failure(&self, head: &Head, body: &[u8]) -> Failure;
 
-    /// A decoder for the answer to a request with `stream: true`, whose head this is. `None`: this adapter does not
-    /// stream. `Err`: the head says already that no answer can follow.
+    /// Whether the answer to this request comes as a stream: where the client asked for one, and where the provider is
+    /// always asked for one.
+    fn streams(&self, request: &Request) -> bool {
+        request.stream
+    }
+
+    /// A decoder for the streamed answer to a request ([`Adapter::streams`]), whose head this is. `None`: this adapter
+    /// does not stream. `Err`: the head says already that no answer can follow.
     fn stream_decoder(&self, request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
         let _ = (request, head);
         None
@@ -94,9 +100,10 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// The first question about this request's attempt; `None`: this request cannot be asked about.
-    fn lookup(&self, request: &Request, context: &CallContext<'_>) -> Option<LookupRequest> {
-        let _ = (request, context);
+    /// The first question about this request's attempt; `None`: this request cannot be asked about. `reference` is what
+    /// [`StreamDecoder::reference`] said of it, where it came to that.
+    fn lookup(&self, request: &Request, context: &CallContext<'_>, reference: Option<&str>) -> Option<LookupRequest> {
+        let _ = (request, context, reference);
         None
     }
 
@@ -113,9 +120,10 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
         LookupAnswer::unreadable("this provider is not asked")
     }
 
-    /// How the provider is told to stop working on this attempt; `None`: it cannot be told.
-    fn cancel(&self, context: &CallContext<'_>) -> Option<LookupRequest> {
-        let _ = context;
+    /// How the provider is told to stop working on this attempt; `None`: it cannot be told. `reference` as in
+    /// [`Adapter::lookup`].
+    fn cancel(&self, context: &CallContext<'_>, reference: Option<&str>) -> Option<LookupRequest> {
+        let _ = (context, reference);
         None
     }
 }
@@ -145,6 +153,13 @@ pub trait StreamDecoder: Send + std::fmt::Debug {
     /// still come are to be read: some servers repeat their finish reason with every fragment.
     fn has_ended(&self) -> bool {
         self.is_complete()
+    }
+
+    /// The provider's own id of its work on this request, by which it can be asked about it later ([`Adapter::lookup`]);
+    /// `None`: it has said none yet, or cannot be asked by one. It is to be written down before anything else is done
+    /// with what the stream says.
+    fn reference(&self) -> Option<&str> {
+        None
     }
 
     /// What was held back, to be called once when the body has ended or is no longer waited for, before

@@ -1,7 +1,7 @@
 //! The providers, as data: who speaks which protocol, and where it departs from it.
 //!
 //! A row states only deviations that were measured or read, with where and when. What a row does not state is as the
-//! protocol's own adapter does it. Nothing here runs: [`crate::openai`] and [`crate::anthropic`] read the rows.
+//! protocol's own adapter does it. Nothing here runs: the protocols' own modules read the rows.
 
 use std::sync::Arc;
 
@@ -10,11 +10,14 @@ use crate::anthropic::Anthropic;
 use crate::canonical::Finish;
 use crate::lookup::Way;
 use crate::openai::OpenAi;
+use crate::responses::Responses;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `POST /chat/completions`, OpenAI's shapes.
     OpenAiChat,
+    /// `POST /responses`, OpenAI's shapes.
+    OpenAiResponses,
     /// `POST /messages`, Anthropic's shapes.
     AnthropicMessages,
 }
@@ -107,6 +110,14 @@ const LIKE_OPENAI: Row = Row { request_id_header: None, lookup_ways: &[], ..OPEN
 
 const ROWS: &[Row] = &[
     OPENAI,
+    Row {
+        name: "openai-responses",
+        protocol: Protocol::OpenAiResponses,
+        count_path: Some("/responses/input_tokens"),
+        lookup_ways: &[Way::Background],
+        source: "OpenAI OpenAPI 2.3.0: createResponse, getResponse, cancelResponse, getInputTokenCounts; 2026-11",
+        ..OPENAI
+    },
     Row {
         name: "vllm",
         request_id_header: Some("x-request-id"),
@@ -214,6 +225,7 @@ pub fn adapter_with(name: &str, overrides: Overrides) -> Option<Arc<dyn Adapter>
     row.lookup = overrides.lookup.filter(|way| row.lookup_ways.contains(way));
     Some(match row.protocol {
         Protocol::OpenAiChat => Arc::new(OpenAi::new(row)),
+        Protocol::OpenAiResponses => Arc::new(Responses::new(row)),
         Protocol::AnthropicMessages => Arc::new(Anthropic::new(row)),
     })
 }

@@ -5,10 +5,10 @@
 //!
 //! Modules, lowest first: [`json`] (exact JSON: digits kept, duplicate names refused), [`canonical`] (request, reply,
 //! usage, stop reason), [`failure`] (the proof table), [`adapter`] (the trait: pure translation), [`compatible`] (the
-//! providers as data rows), [`refusal`] with [`retry_after`] (from a complete refusal to its proof), [`sse`] and `stream`
-//! (event streams, and what the decoders of all protocols share), [`openai`] and [`anthropic`] (one folder a wire
-//! format: `request`, `reply`, `stream`, `failure`), [`lookup`] (asking what became of a lost answer), [`transport`]
-//! (the only user of the HTTP client), [`tokens`] (local counters).
+//! providers as data rows), [`refusal`] with [`retry_after`] (from a complete refusal to its proof), [`sse`] and
+//! `stream` (event streams, and what the decoders of all protocols share), [`openai`], [`responses`] and [`anthropic`]
+//! (one folder a wire format: `request`, `reply`, `stream`, `failure`), [`lookup`] (asking what became of a lost
+//! answer), [`transport`] (the only user of the HTTP client), [`tokens`] (local counters).
 //!
 //! # How to add a provider
 //!
@@ -27,6 +27,7 @@
 
 pub mod adapter;
 pub mod anthropic;
+mod call_id;
 pub mod canonical;
 pub mod compatible;
 mod error_shapes;
@@ -37,6 +38,7 @@ pub mod json;
 pub mod lookup;
 pub mod openai;
 pub mod refusal;
+pub mod responses;
 pub mod retry_after;
 pub mod sse;
 mod stream;

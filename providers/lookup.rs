@@ -1,8 +1,9 @@
 //! Asking a provider what became of a request whose answer was lost, and telling it to stop: the questions, and what
 //! the answers may prove.
 //!
-//! Asking has no side effects and may be done twice. Only providers that were given the attempt's id with the request
-//! can be asked, so each way is switched on by name in the settings ([`Way`]); nobody is asked by default.
+//! Asking has no side effects and may be done twice. Only providers that were given the attempt's id with the request, or
+//! gave an id of their own, can be asked, so each way is switched on by name in the settings ([`Way`]); nobody is asked
+//! by default.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
@@ -19,16 +20,27 @@ pub enum Way {
     Stored,
     /// llama-server's resumable streams, found by their conversation id (`openai/conversation.rs`).
     Conversation,
+    /// OpenAI's responses in background mode, found by the id that the provider gave them (`responses/background.rs`).
+    Background,
 }
 
 impl Way {
-    pub const ALL: [Way; 2] = [Way::Stored, Way::Conversation];
+    pub const ALL: [Way; 3] = [Way::Stored, Way::Conversation, Way::Background];
+
+    /// Whether nothing can be asked until the provider has said its own id of the work.
+    pub fn needs_reference(self) -> bool {
+        match self {
+            Way::Stored | Way::Conversation => false,
+            Way::Background => true,
+        }
+    }
 
     /// The setting's word.
     pub fn as_str(self) -> &'static str {
         match self {
             Way::Stored => "stored",
             Way::Conversation => "conversation",
+            Way::Background => "background",
         }
     }
 

@@ -38,23 +38,6 @@ impl OpenAi {
     pub fn new(row: Row) -> Self {
         OpenAi { row }
     }
-
-    fn post(
-        &self,
-        path: &str,
-        accept: HeaderValue,
-        body: Bytes,
-        context: &CallContext<'_>,
-    ) -> Result<UpstreamRequest, Unsupported> {
-        let mut headers = json_headers(accept);
-        if let Some(key) = context.api_key {
-            headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose()))?));
-        }
-        if let Some(name) = self.row.request_id_header {
-            headers.push((HeaderName::from_static(name), id_header(context.attempt_id)?));
-        }
-        Ok(UpstreamRequest { path: path.to_owned(), headers, body })
-    }
 }
 
 impl Adapter for OpenAi {
@@ -72,10 +55,10 @@ impl Adapter for OpenAi {
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
         let marked = match self.row.lookup {
             Some(Way::Stored) => Some(stored::mark(request, context.attempt_id)?),
-            Some(Way::Conversation) | None => None,
+            Some(Way::Conversation | Way::Background) | None => None,
         };
         let body = request::to_upstream(&self.row, marked.as_ref().unwrap_or(request), context.model);
-        let mut upstream = self.post("/chat/completions", accept(request), body, context)?;
+        let mut upstream = post(&self.row, "/chat/completions", accept(request), body, context)?;
         if self.row.lookup == Some(Way::Conversation) && request.stream {
             upstream.headers.push((conversation::HEADER, id_header(context.attempt_id)?));
         }
@@ -100,7 +83,7 @@ impl Adapter for OpenAi {
 
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
         let body = request::write_count(&self.row, request, context.model);
-        Some(self.post(self.row.count_path?, JSON, body, context))
+        Some(post(&self.row, self.row.count_path?, JSON, body, context))
     }
 
     fn from_count(&self, body: &[u8]) -> Option<u64> {
@@ -111,10 +94,11 @@ impl Adapter for OpenAi {
         self.row.lookup
     }
 
-    fn lookup(&self, request: &Request, context: &CallContext<'_>) -> Option<LookupRequest> {
+    fn lookup(&self, request: &Request, context: &CallContext<'_>, _reference: Option<&str>) -> Option<LookupRequest> {
         match self.row.lookup? {
             Way::Stored => stored::question(context),
             Way::Conversation => conversation::question(request, context),
+            Way::Background => None,
         }
     }
 
@@ -129,16 +113,34 @@ impl Adapter for OpenAi {
         match self.row.lookup {
             Some(Way::Stored) => stored::read(&self.row, context, head, body),
             Some(Way::Conversation) => conversation::read(&self.row, request, context, asked, head, body),
-            None => LookupAnswer::unreadable("this provider is not asked"),
+            Some(Way::Background) | None => LookupAnswer::unreadable("this provider is not asked"),
         }
     }
 
-    fn cancel(&self, context: &CallContext<'_>) -> Option<LookupRequest> {
+    fn cancel(&self, context: &CallContext<'_>, _reference: Option<&str>) -> Option<LookupRequest> {
         match self.row.lookup? {
-            Way::Stored => None,
+            Way::Stored | Way::Background => None,
             Way::Conversation => conversation::cancel(context),
         }
     }
+}
+
+/// A request of this protocol's family: the key as a bearer token, and the attempt's id where the row has a place for it.
+pub(crate) fn post(
+    row: &Row,
+    path: &str,
+    accept: HeaderValue,
+    body: Bytes,
+    context: &CallContext<'_>,
+) -> Result<UpstreamRequest, Unsupported> {
+    let mut headers = json_headers(accept);
+    if let Some(key) = context.api_key {
+        headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose()))?));
+    }
+    if let Some(name) = row.request_id_header {
+        headers.push((HeaderName::from_static(name), id_header(context.attempt_id)?));
+    }
+    Ok(UpstreamRequest { path: path.to_owned(), headers, body })
 }
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -162,7 +164,7 @@ pub(crate) fn secret_header(value: &str) -> Result<HeaderValue, Unsupported> {
 }
 
 /// Of a question: with the key, without the id that a request carries.
-fn asking_headers(accept: HeaderValue, context: &CallContext<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+pub(crate) fn asking_headers(accept: HeaderValue, context: &CallContext<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let mut headers = json_headers(accept);
     if let Some(key) = context.api_key {
         headers.push((AUTHORIZATION, secret_header(&format!("Bearer {}", key.expose())).ok()?));

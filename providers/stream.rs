@@ -32,6 +32,16 @@ pub(crate) trait Protocol: Send + std::fmt::Debug {
     /// Whether the answer is whole, although more may follow.
     fn has_ended(&self) -> bool;
 
+    /// What an error of the stream, or in it, proves of the work.
+    fn judge(&self, failure: Failure) -> Failure {
+        failure
+    }
+
+    /// The provider's own id of the work, where it can be asked about it by one.
+    fn reference(&self) -> Option<&str> {
+        None
+    }
+
     /// The body has ended, or the protocol's last word was said: the pieces that were held back and the whole answer.
     /// Asked only where the answer is whole; a second time it gives the same answer and no pieces.
     fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure>;
@@ -172,7 +182,11 @@ impl<P: Protocol> StreamDecoder for Decoder<P> {
             return Err(failure.clone());
         }
         let mut out = Vec::new();
-        self.read(bytes, &mut out).inspect_err(|failure| self.failed = Some(failure.clone()))?;
+        self.read(bytes, &mut out).map_err(|failure| {
+            let failure = self.protocol.judge(failure);
+            self.failed = Some(failure.clone());
+            failure
+        })?;
         Ok(out)
     }
 
@@ -185,6 +199,10 @@ impl<P: Protocol> StreamDecoder for Decoder<P> {
 
     fn has_ended(&self) -> bool {
         self.failed.is_none() && (self.is_complete() || self.protocol.has_ended())
+    }
+
+    fn reference(&self) -> Option<&str> {
+        self.protocol.reference()
     }
 
     fn drain(&mut self) -> Vec<StreamPiece> {

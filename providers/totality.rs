@@ -126,7 +126,10 @@ fn every_spoiled_answer_is_read_or_fails_with_a_proof() {
                         read += 1;
                     }
                     Err(failure) => {
-                        assert_eq!(failure.proof, Proof::EndedWithoutResult, "seed {seed}");
+                        // A response whose status is a strange word may go on.
+                        let unfinished = failure.reason == "response_unfinished";
+                        let proof = if unfinished { Proof::Unknown } else { Proof::EndedWithoutResult };
+                        assert_eq!(failure.proof, proof, "seed {seed}");
                         failed += 1;
                     }
                 }

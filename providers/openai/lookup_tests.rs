@@ -45,7 +45,9 @@ fn nobody_is_marked_or_asked_unless_the_settings_say_so() {
         let adapter = adapter_named(name).unwrap();
         let streamed = request(r#","stream":true"#);
         assert_eq!(adapter.lookup_way(), None);
-        assert!(adapter.lookup(&streamed, &context(None)).is_none() && adapter.cancel(&context(None)).is_none());
+        assert!(
+            adapter.lookup(&streamed, &context(None), None).is_none() && adapter.cancel(&context(None), None).is_none()
+        );
         let upstream = adapter.to_upstream(&streamed, &context(None)).unwrap();
         assert!(!upstream.headers.iter().any(|(name, _)| name == "x-conversation-id"));
         let body = Json::parse(&upstream.body).unwrap();
@@ -83,7 +85,7 @@ fn what_stands_in_the_way_of_storing_is_named() {
 #[test]
 fn the_list_is_asked_for_by_the_attempts_id() {
     let key = Secret::new("own-key".into());
-    let asked = with("openai", Way::Stored).lookup(&request(""), &context(Some(&key))).unwrap();
+    let asked = with("openai", Way::Stored).lookup(&request(""), &context(Some(&key)), None).unwrap();
     assert_eq!(asked.method, Method::GET);
     assert_eq!(asked.path, format!("/chat/completions?metadata%5Binterlock_attempt_id%5D={ID}&limit=1"));
     assert!(asked.headers.iter().any(|(name, value)| name == "authorization" && value == "Bearer own-key"));
@@ -92,7 +94,7 @@ fn the_list_is_asked_for_by_the_attempts_id() {
 
 fn list(body: &str) -> LookupAnswer {
     let adapter = with("openai", Way::Stored);
-    let asked = adapter.lookup(&request(""), &context(None)).unwrap();
+    let asked = adapter.lookup(&request(""), &context(None), None).unwrap();
     adapter.from_lookup(&request(""), &context(None), &asked, &ok(), body.as_bytes())
 }
 
@@ -132,7 +134,7 @@ fn only_an_empty_list_says_that_there_is_none() {
         assert!(matches!(list(body), LookupAnswer::Unreadable(_)), "{body}");
     }
     let adapter = with("openai", Way::Stored);
-    let asked = adapter.lookup(&request(""), &context(None)).unwrap();
+    let asked = adapter.lookup(&request(""), &context(None), None).unwrap();
     let head = Head { status: StatusCode::NOT_FOUND, headers: HeaderMap::new() };
     let answer = adapter.from_lookup(&request(""), &context(None), &asked, &head, br#"{"object":"list","data":[]}"#);
     assert!(matches!(answer, LookupAnswer::Unreadable(_)));
@@ -150,7 +152,7 @@ const STREAM: &str = concat!(
 fn found(body: &str) -> LookupAnswer {
     let adapter = with("llama-cpp", Way::Conversation);
     let streamed = request(r#","stream":true"#);
-    let asked = adapter.lookup(&streamed, &context(None)).unwrap();
+    let asked = adapter.lookup(&streamed, &context(None), None).unwrap();
     adapter.from_lookup(&streamed, &context(None), &asked, &ok(), body.as_bytes())
 }
 
@@ -174,15 +176,15 @@ fn a_conversation_is_named_found_replayed_and_ended() {
     assert!(upstream.headers.iter().any(|(name, value)| name == "x-conversation-id" && value == ID));
     let whole = adapter.to_upstream(&request(""), &context(None)).unwrap();
     assert!(!whole.headers.iter().any(|(name, _)| name == "x-conversation-id"), "only streams are kept");
-    assert!(adapter.lookup(&request(""), &context(None)).is_none());
-    let asked = adapter.lookup(&request(r#","stream":true"#), &context(None)).unwrap();
+    assert!(adapter.lookup(&request(""), &context(None), None).is_none());
+    let asked = adapter.lookup(&request(r#","stream":true"#), &context(None), None).unwrap();
     assert_eq!((asked.method, asked.path.as_str()), (Method::POST, "/streams/lookup"));
     assert_eq!(&asked.body[..], format!(r#"{{"conversation_ids":["{ID}"]}}"#).as_bytes());
     let replay = done(STREAM.len());
     assert_eq!((&replay.method, replay.path.as_str()), (&Method::GET, format!("/stream?conv_id={ID}&from=0").as_str()));
     let LookupAnswer::Finished { answer, pieces } = replayed(&replay, STREAM) else { panic!("not finished") };
     assert_eq!((answer.reply.usage.unwrap().output_tokens, pieces.len()), (1, 3));
-    let stop = adapter.cancel(&context(None)).unwrap();
+    let stop = adapter.cancel(&context(None), None).unwrap();
     assert_eq!((stop.method, stop.path), (Method::DELETE, format!("/stream?conv_id={ID}")));
 }
 

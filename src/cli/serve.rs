@@ -1,5 +1,6 @@
 //! `interlock serve`: the gateway, until it is told to stop.
 
+use std::io::Write;
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
@@ -60,16 +61,23 @@ async fn bind(setting: &str, address: SocketAddr) -> Result<TcpListener, Failure
     })
 }
 
+/// Says where to connect. In one write, and nothing follows from its failure: whoever started this may have gone.
+fn announce(serving: &Serving, psql_url: Option<String>) {
+    let (application, operator) = (serving.application, serving.operator);
+    let mut said = format!("interlock listens on http://{application}\noperators connect to http://{operator}\n");
+    said += &format!("people on call open http://{operator}/console\n");
+    if let Some(url) = psql_url {
+        said += &format!("private Postgres: psql '{url}'\n");
+    }
+    let _ = std::io::stdout().write_all(said.as_bytes());
+}
+
 pub async fn run(context: &Context) -> Result<Answer, Failure> {
     // Before anything starts, so that no signal finds the default action.
     let mut signals = Signals::new()?;
     let opened = Opened::open(context).await?;
     let serving = Serving::start(&opened).await?;
-    println!("interlock listens on http://{}", serving.application);
-    println!("operators connect to http://{0}, people on call open http://{0}/console", serving.operator);
-    if let Some(url) = opened.psql_url() {
-        println!("private Postgres: psql '{url}'");
-    }
+    announce(&serving, opened.psql_url());
     signals.next().await;
     serving.stop(async move { signals.next().await }).await;
     opened.close().await?;

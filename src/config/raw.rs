@@ -58,7 +58,7 @@ pub struct Database {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// `openai`, `anthropic`, or the name of a compatible row.
+    /// `openai`, `openai-responses`, `anthropic`, or the name of a compatible row.
     pub adapter: String,
     /// With the version part, as `https://api.openai.com/v1`.
     pub base_url: String,
@@ -75,6 +75,8 @@ pub struct Provider {
     /// `stored` (adapter `openai`): completions are stored at the provider (`store: true`) with the attempt's id in
     /// their metadata, and listed by it. Requests with `store: false` or 16 metadata pairs of their own are refused.
     /// `conversation` (adapter `llama-cpp`): streams carry `X-Conversation-Id`; llama-server keeps and replays them.
+    /// `background` (adapter `openai-responses`): responses run in background mode, are stored there, and are asked for
+    /// by the id that their first event brings. Requests with `store: false` are refused.
     /// A provider that can be told so also stops working on what was cancelled.
     pub lookup: Option<String>,
     /// How long "no such request" must have been true of an attempt that nobody can still be sending, before it counts

@@ -16,6 +16,7 @@ use providers::transport::MAX_ANSWER;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Engine;
 use super::calls::{Seat, Stop};
 use super::stream_log::StreamLog;
 use super::tasks::CallGuard;
@@ -132,17 +133,25 @@ impl Clocks {
     }
 }
 
+/// What goes to the provider.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub upstream: Upstream,
+    pub request: Request,
+    pub wire: UpstreamRequest,
+}
+
 /// Calls the provider and tells what becomes of it. Nothing of this is ever repeated: the transport sends once.
 pub async fn call(
-    upstream: Upstream,
-    request: Request,
-    wire: UpstreamRequest,
+    engine: Engine,
+    outgoing: Outgoing,
     clocks: Clocks,
     teller: Teller,
     guard: CallGuard,
     mut seat: Seat,
 ) {
-    let mut call = Call { clocks, teller, guard: Some(guard), whole: BytesMut::new(), log: None };
+    let Outgoing { upstream, request, wire } = outgoing;
+    let mut call = Call { engine, clocks, teller, guard: Some(guard), whole: BytesMut::new(), log: None };
     let ended = seat.attend(call.exchange(&upstream, &request, wire)).await;
     let news = match ended {
         // Providers echo keys in their errors.
@@ -154,13 +163,14 @@ pub async fn call(
 }
 
 struct Call {
+    engine: Engine,
     clocks: Clocks,
     teller: Teller,
     /// Held while somebody waits; a call that only listens does not hold up a shutdown.
     guard: Option<CallGuard>,
-    /// Of an answer that comes in one piece: what has come.
+    /// Of an answer that no client follows as it comes: what has come.
     whole: BytesMut,
-    /// Of a streamed one.
+    /// Of one that is followed.
     log: Option<Arc<StreamLog>>,
 }
 
@@ -182,7 +192,7 @@ impl Call {
             Err(failure) => return Some(Err(failure)),
         };
         let head = response.head.clone();
-        if request.stream && head.status.is_success() {
+        if upstream.adapter.streams(request) && head.status.is_success() {
             return self.exchange_stream(upstream, request, response).await;
         }
         loop {

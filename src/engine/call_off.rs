@@ -43,7 +43,7 @@ impl Engine {
     }
 
     async fn fence(&self, key: AttemptKey, target: &Target, fenced: Fenced) {
-        let order = self.order_to_stop(key, target);
+        let order = self.order_to_stop(key, target).await;
         self.inner.calls.fence(key.id, fenced, order.is_some());
         let Some((upstream, order)) = order else { return };
         match self.store().claim_cancel(key).await {
@@ -53,11 +53,20 @@ impl Engine {
         }
     }
 
-    fn order_to_stop(&self, key: AttemptKey, target: &Target) -> Option<(Upstream, LookupRequest)> {
+    /// `None`: the provider cannot be told, or nobody knows yet by which id. In that case the call goes on until it has
+    /// heard it, and comes back here.
+    async fn order_to_stop(&self, key: AttemptKey, target: &Target) -> Option<(Upstream, LookupRequest)> {
         let upstream = self.upstreams().get(&target.provider)?;
+        let reference = match upstream.adapter.lookup_way()?.needs_reference() {
+            false => None,
+            true => self.store().reference(key).await.unwrap_or_else(|error| {
+                tracing::warn!(attempt = %key.id, %error, "the provider's id of it could not be read");
+                None
+            }),
+        };
         let id = key.id.to_string();
         let context = CallContext { model: &target.model, attempt_id: &id, api_key: upstream.api_key.as_ref() };
-        Some((upstream.clone(), upstream.adapter.cancel(&context)?))
+        Some((upstream.clone(), upstream.adapter.cancel(&context, reference.as_deref())?))
     }
 
     /// Another process, or the command line, may have cancelled what runs here.

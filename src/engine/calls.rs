@@ -31,10 +31,21 @@ pub enum Fenced {
     Attempt,
 }
 
+/// What closing a call's connection does to its provider's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// It comes in one piece; what closing does to it is not known.
+    Whole,
+    /// It is streamed, and stops with its connection.
+    Streamed,
+    /// It goes on without us, under an id that the provider has yet to say: only by that can it be stopped.
+    Background,
+}
+
 #[derive(Debug)]
 struct Out {
     stop: watch::Sender<Option<Stop>>,
-    streams: bool,
+    work: Work,
     /// Its attempt was found cancelled.
     fenced: bool,
 }
@@ -52,9 +63,9 @@ impl Calls {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn begin(&self, id: AttemptId, streams: bool) -> Seat {
+    pub fn begin(&self, id: AttemptId, work: Work) -> Seat {
         let (stop, stopped) = watch::channel(None);
-        self.lock().insert(id, Out { stop, streams, fenced: false });
+        self.lock().insert(id, Out { stop, work, fenced: false });
         Seat { calls: self.clone(), id, stop: stopped }
     }
 
@@ -72,11 +83,17 @@ impl Calls {
 
     /// The attempt is cancelled. With its job, its connection is closed at once: most providers stop working then. So are
     /// a stream's, and one whose provider is told to stop. Any other whose job goes on is listened to: what it cost is
-    /// worth knowing, and the operator may have been wrong about it.
+    /// worth knowing, and the operator may have been wrong about it. Work in the background is listened to until its
+    /// provider can be told.
     pub fn fence(&self, id: AttemptId, fenced: Fenced, provider_is_told: bool) {
         if let Some(out) = self.lock().get_mut(&id) {
             out.fenced = true;
-            if fenced == Fenced::Job || out.streams || provider_is_told {
+            let ends = match out.work {
+                Work::Whole => fenced == Fenced::Job,
+                Work::Streamed => true,
+                Work::Background => false,
+            };
+            if ends || provider_is_told {
                 out.stop.send_replace(Some(Stop::Cancelled));
             }
         }
@@ -111,25 +128,27 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_cancelled_ends_unless_its_job_goes_on_and_nothing_stops_the_provider() {
-        for (fenced, streams, told, ends) in [
-            (Fenced::Job, false, false, true),
-            (Fenced::Job, true, true, true),
-            (Fenced::Attempt, true, false, true),
-            (Fenced::Attempt, false, true, true),
-            (Fenced::Attempt, false, false, false),
+        for (fenced, work, told, ends) in [
+            (Fenced::Job, Work::Whole, false, true),
+            (Fenced::Job, Work::Streamed, true, true),
+            (Fenced::Job, Work::Background, false, false),
+            (Fenced::Job, Work::Background, true, true),
+            (Fenced::Attempt, Work::Streamed, false, true),
+            (Fenced::Attempt, Work::Whole, true, true),
+            (Fenced::Attempt, Work::Whole, false, false),
         ] {
             let calls = Calls::default();
             let id = AttemptId::fresh();
-            let mut seat = calls.begin(id, streams);
+            let mut seat = calls.begin(id, work);
             assert!(calls.is_out(id));
             calls.fence(id, fenced, told);
             assert!(calls.unfenced().is_empty());
-            let work = async {
+            let exchange = async {
                 tokio::task::yield_now().await;
                 tokio::task::yield_now().await;
             };
             let expected = if ends { Err(Stop::Cancelled) } else { Ok(()) };
-            assert_eq!(seat.attend(work).await, expected, "{fenced:?} {streams} {told}");
+            assert_eq!(seat.attend(exchange).await, expected, "{fenced:?} {work:?} {told}");
             drop(seat);
             assert!(!calls.is_out(id));
         }
@@ -139,7 +158,7 @@ mod tests {
     async fn what_has_arrived_is_not_lost_by_a_stop() {
         let calls = Calls::default();
         let id = AttemptId::fresh();
-        let mut seat = calls.begin(id, true);
+        let mut seat = calls.begin(id, Work::Streamed);
         calls.stop(id);
         assert_eq!(seat.attend(async { 7 }).await, Ok(7));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use providers::adapter::{CallContext, StreamPiece};
 use providers::failure::{Failure, Proof};
-use providers::lookup::{Absence, LookupAnswer, LookupRequest};
+use providers::lookup::{Absence, LookupAnswer, LookupRequest, Way};
 use providers::transport::MAX_ANSWER;
 use serde_json::{Value, json};
 
@@ -71,6 +71,8 @@ enum Said {
     Absent(Absence),
     Unreadable(String),
     Unreached(String),
+    /// The provider's own id of it was not heard, and it can be asked by nothing else.
+    Unnamed,
     CannotAsk(&'static str),
 }
 
@@ -122,7 +124,10 @@ impl Engine {
         let answer = word(&said);
         let reached = !matches!(said, Said::Unreached(_));
         let (decision, because, deed) = self.judge(&due, said);
-        let evidence = json!({ "asked": steps, "answer": answer, "decision": decision, "because": because });
+        let mut evidence = json!({ "asked": steps, "answer": answer, "decision": decision, "because": because });
+        if let Some(reference) = &due.reference {
+            evidence["reference"] = reference.as_str().into();
+        }
         let again_in = match deed {
             Deed::GiveUp => None,
             Deed::Settle(_) | Deed::FailAsAbsent(_) => Some(backoff(due.tries)),
@@ -164,13 +169,16 @@ impl Engine {
         let Some(upstream) = self.upstreams().get(&due.target.provider) else {
             return Ok(Said::CannotAsk("the settings do not define this provider"));
         };
+        if upstream.adapter.lookup_way().is_some_and(Way::needs_reference) && due.reference.is_none() {
+            return Ok(Said::Unnamed);
+        }
         let body = self.store().job_request(due.key.owner, due.key.job).await?;
         let Some(request) = body.and_then(|body| self.reread(&body)) else {
             return Ok(Said::CannotAsk("the request is not stored any more"));
         };
         let id = due.key.id.to_string();
         let context = CallContext { model: &due.target.model, attempt_id: &id, api_key: upstream.api_key.as_ref() };
-        let Some(mut asked) = upstream.adapter.lookup(&request, &context) else {
+        let Some(mut asked) = upstream.adapter.lookup(&request, &context, due.reference.as_deref()) else {
             return Ok(Said::CannotAsk("this provider keeps nothing of such a request"));
         };
         for _ in 0..STEPS {
@@ -211,12 +219,15 @@ impl Engine {
             Said::Running => ("wait", "the provider works on it".to_owned(), Deed::Wait),
             Said::Unreadable(why) | Said::Unreached(why) => ("wait", why, Deed::Wait),
             Said::CannotAsk(why) => ("give_up", why.to_owned(), Deed::GiveUp),
+            Said::Unnamed if due.quiet_for.is_some_and(|quiet| quiet > self.grace(due)) => {
+                let why = "the provider's own id of it was never heard: an operator must clear it";
+                ("give_up", why.to_owned(), Deed::GiveUp)
+            }
+            Said::Unnamed => ("wait", "the provider's own id of it may still be heard".to_owned(), Deed::Wait),
             Said::Absent(absence) => match self.circumstances(due, absence).judge() {
                 Ok(()) => {
-                    let quiet = due.quiet_for.unwrap_or_default().as_secs();
-                    let why = format!("the provider has no such request, and nobody can have sent it for {quiet} s");
-                    let failure = Failure::new(Proof::NotSent, "absent_at_provider", &why);
-                    ("fail", why, Deed::FailAsAbsent(failure))
+                    let failure = absent(due);
+                    ("fail", failure.message.clone(), Deed::FailAsAbsent(failure))
                 }
                 Err(why) => ("wait", why.to_owned(), Deed::Wait),
             },
@@ -253,6 +264,17 @@ impl Engine {
     }
 }
 
+/// A request that the provider had named was there once, and may have cost something.
+fn absent(due: &Due) -> Failure {
+    let quiet = due.quiet_for.unwrap_or_default().as_secs();
+    let (proof, has) = match due.reference {
+        None => (Proof::NotSent, "has no such request"),
+        Some(_) => (Proof::EndedWithoutResult, "does not have it any more"),
+    };
+    let why = format!("the provider {has}, and nobody can have sent it for {quiet} s");
+    Failure::new(proof, "absent_at_provider", why)
+}
+
 fn word(said: &Said) -> &'static str {
     match said {
         Said::Finished(_) => "finished",
@@ -261,7 +283,7 @@ fn word(said: &Said) -> &'static str {
         Said::Absent(_) => "absent",
         Said::Unreadable(_) => "unreadable",
         Said::Unreached(_) => "unreached",
-        Said::CannotAsk(_) => "cannot_ask",
+        Said::Unnamed | Said::CannotAsk(_) => "cannot_ask",
     }
 }
 

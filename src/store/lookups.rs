@@ -36,6 +36,8 @@ pub struct Due {
     /// How far beyond its `settle_until` it is; `None`: not yet.
     pub past_settle: Option<Duration>,
     pub attempts: usize,
+    /// The provider's own id of the work, where it was heard.
+    pub reference: Option<String>,
 }
 
 /// What came of asking.
@@ -102,7 +104,7 @@ WITH due AS (
     WHERE l.owner_id = due.owner_id AND l.job_id = due.job_id AND l.attempt_id = due.attempt_id AND l.next_at <= now()
     RETURNING l.owner_id, l.job_id, l.attempt_id, l.tries, l.quiet_since
 )
-SELECT c.owner_id, c.job_id, c.attempt_id, c.tries, a.provider, a.model, a.instance_id,
+SELECT c.owner_id, c.job_id, c.attempt_id, c.tries, a.provider, a.model, a.instance_id, a.reference,
        (SELECT count(*) FROM attempts n WHERE n.owner_id = c.owner_id AND n.job_id = c.job_id) AS attempts,
        (extract(epoch FROM now() - a.started_at) * 1000)::int8 AS started_ago,
        (extract(epoch FROM now() - a.settle_until) * 1000)::int8 AS past_settle,
@@ -132,6 +134,15 @@ WHERE lookups.cancel_told_at IS NULL";
 
 const FENCED: &str = "/* fenced_attempts */
 SELECT owner_id, job_id, id FROM attempts WHERE id = ANY($1) AND state = 'cancelled'";
+
+// Whatever has become of the attempt: also what is cancelled meanwhile must be told to stop by this id.
+const NOTE_REFERENCE: &str = "/* note_reference */
+UPDATE attempts SET reference = $4
+WHERE owner_id = $1 AND job_id = $2 AND id = $3 AND COALESCE(reference, $4) = $4
+RETURNING state = 'cancelled'";
+
+const REFERENCE: &str = "/* attempt_reference */
+SELECT reference FROM attempts WHERE owner_id = $1 AND job_id = $2 AND id = $3";
 
 type Columns = (Vec<String>, Vec<String>, Vec<String>);
 
@@ -187,6 +198,7 @@ impl Store {
                     started_ago: span(row.try_get("started_ago")?).unwrap_or_default(),
                     past_settle: span(row.try_get("past_settle")?),
                     attempts: usize::try_from(row.try_get::<i64, _>("attempts")?).unwrap_or_default(),
+                    reference: row.try_get("reference")?,
                 })
             })
             .collect()
@@ -231,6 +243,22 @@ impl Store {
     pub async fn claim_cancel(&self, key: AttemptKey) -> Result<bool, StoreError> {
         let told = sqlx::query(CLAIM_CANCEL).bind(key.owner).bind(key.job).bind(key.id).execute(&self.pool).await?;
         Ok(told.rows_affected() == 1)
+    }
+
+    /// Writes down the provider's own id of the attempt's work. Whether the attempt is cancelled by now.
+    pub async fn note_reference(&self, key: AttemptKey, reference: &str) -> Result<bool, StoreError> {
+        let noted = retrying(|| {
+            let note = sqlx::query_scalar(NOTE_REFERENCE).bind(key.owner).bind(key.job).bind(key.id);
+            note.bind(reference).fetch_optional(&self.pool)
+        });
+        noted.await?.ok_or(StoreError::LostRace)
+    }
+
+    /// The provider's own id of the attempt's work, where it was heard.
+    pub async fn reference(&self, key: AttemptKey) -> Result<Option<String>, StoreError> {
+        let read =
+            || sqlx::query_scalar(REFERENCE).bind(key.owner).bind(key.job).bind(key.id).fetch_optional(&self.pool);
+        Ok(retrying(read).await?.flatten())
     }
 
     /// Those of these attempts that are cancelled.

@@ -1,6 +1,7 @@
 //! The promises of DESIGN 1, each through HTTP on a real Postgres, against providers that are real servers.
 
 mod async_jobs;
+mod background;
 mod bad_input;
 mod callbacks;
 mod circuit;

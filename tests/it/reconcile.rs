@@ -281,6 +281,7 @@ fn a_way_that_the_adapter_does_not_have_is_a_problem_of_its_setting() {
         ),
         ("anthropic", "lookup = \"stored\"", "which cannot be asked"),
         ("openai", "lookup = \"guess\"", "which knows `stored`"),
+        ("openai-responses", "lookup = \"stored\"", "which knows `background`"),
         ("openai", "lookup_grace = \"1s\"", "providers.alpha.lookup_grace: says nothing without `lookup`"),
     ] {
         let text =

@@ -1,7 +1,8 @@
 //! The streamed call: every piece goes into the log as it comes, and the whole is assembled beside it.
 //!
 //! Only content moves the clocks: comments, roles and usage do not. A stream is complete when its protocol's own
-//! terminal event was seen; whatever else ends it proves nothing.
+//! terminal event was seen; whatever else ends it proves nothing. A provider may be asked for a stream where the client
+//! wants the answer whole: then nobody follows it, and only the whole is kept.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{Call, News, Outcome, Upstream};
 use crate::engine::stream_log::{LogWriter, StreamLog};
+use crate::engine::tasks;
 
 /// How long a stream that is complete is read on, for its usage.
 const TRAILER: Duration = Duration::from_secs(2);
@@ -33,8 +35,10 @@ impl Call {
                 return Some(Err(Failure::new(Proof::Unknown, "not_streamed", why)));
             }
         };
-        let writer = StreamLog::open(self.teller.key.id, upstream.provider.clone(), self.teller.attempts);
-        self.log = Some(writer.log().clone());
+        let open = || StreamLog::open(self.teller.key.id, upstream.provider.clone(), self.teller.attempts);
+        let writer = request.stream.then(open);
+        self.log = writer.as_ref().map(|writer| writer.log().clone());
+        let mut noted = false;
         let mut read = 0;
         while !decoder.is_complete() {
             let chunk = if decoder.has_ended() {
@@ -53,28 +57,58 @@ impl Call {
                 let why = format!("the stream is longer than {MAX_ANSWER} bytes");
                 return Some(Err(Failure::new(Proof::Unknown, "answer_too_large", why)));
             }
-            match decoder.feed(&chunk) {
-                Ok(pieces) => self.take(pieces, &writer),
+            if writer.is_none() {
+                self.whole.extend_from_slice(&chunk);
+            }
+            let fed = decoder.feed(&chunk);
+            if !noted && let Some(reference) = decoder.reference() {
+                noted = true;
+                self.note(reference).await?;
+            }
+            match fed {
+                Ok(pieces) => self.take(pieces, writer.as_ref()),
                 Err(failure) => return Some(Err(failure)),
             }
         }
-        self.take(decoder.drain(), &writer);
+        self.take(decoder.drain(), writer.as_ref());
         // A whole answer to a stream request has come out there, all at once.
         let finished = decoder.finish();
-        Some(finished.map(|answer| Outcome { answer, stream: Some(writer.log().clone()) }))
+        Some(finished.map(|answer| Outcome { answer, stream: writer.map(|writer| writer.log().clone()) }))
     }
 
-    /// What a stream said, into the log; the first content is told.
-    fn take(&mut self, pieces: Vec<StreamPiece>, writer: &LogWriter) {
+    /// Writes down under which id the provider works on this, before anything else is done with what it says. `None`:
+    /// nobody listens any more.
+    async fn note(&mut self, reference: &str) -> Option<()> {
+        let (engine, key) = (self.engine.clone(), self.teller.key);
+        let note = || engine.store().note_reference(key, reference);
+        let noted = self.attend(engine.persist("note the provider's id", note)).await?;
+        match noted {
+            Some(Ok(false)) => {
+                tracing::debug!(job = %key.job, attempt = %key.id, reference, "the provider's id is noted")
+            }
+            // Cancelled before anybody knew by what to cancel it there. In a task of its own, since it ends this one.
+            Some(Ok(true)) => tasks::spawn(async move { engine.call_off(key.owner, key.job).await }),
+            Some(Err(error)) => {
+                tracing::warn!(job = %key.job, attempt = %key.id, %error, "the provider's id could not be noted");
+            }
+            None => {}
+        }
+        Some(())
+    }
+
+    /// What a stream said, into the log where there is one; the first content is told to those who follow.
+    fn take(&mut self, pieces: Vec<StreamPiece>, writer: Option<&LogWriter>) {
         for piece in pieces {
-            match piece {
-                StreamPiece::Usage { data } => writer.set_usage(data),
-                StreamPiece::Chunk { data, content } => {
+            match (piece, writer) {
+                (StreamPiece::Usage { data }, Some(writer)) => writer.set_usage(data),
+                (StreamPiece::Chunk { data, content }, Some(writer)) => {
                     writer.push(data);
                     if content && self.clocks.last_content.replace(Instant::now()).is_none() {
                         self.teller.tell(News::Content(writer.log().clone()));
                     }
                 }
+                (StreamPiece::Chunk { content: true, .. }, None) => self.clocks.last_content = Some(Instant::now()),
+                (StreamPiece::Usage { .. } | StreamPiece::Chunk { .. }, None) => {}
             }
         }
     }

@@ -10,7 +10,8 @@ use crate::domain::Timestamp;
 use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
 use crate::domain::route::Candidate;
-use crate::engine::call::{CallEvent, Clocks, News, Teller, call};
+use crate::engine::call::{CallEvent, Clocks, News, Outgoing, Teller, call};
+use crate::engine::calls::Work;
 use crate::engine::progress::Progress;
 use crate::engine::{Phase, tasks};
 use crate::store::StoreError;
@@ -108,8 +109,14 @@ impl Runner {
         tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
         let clocks = Clocks::start(route, request.stream, Instant::now());
         let guard = self.engine.inner.tasks.begin_call();
-        let seat = self.engine.inner.calls.begin(id, request.stream);
-        tasks::spawn(call(upstream, request.clone(), wire, clocks, teller, guard, seat));
+        let work = match upstream.adapter.lookup_way() {
+            Some(way) if way.needs_reference() => Work::Background,
+            _ if request.stream => Work::Streamed,
+            _ => Work::Whole,
+        };
+        let seat = self.engine.inner.calls.begin(id, work);
+        let outgoing = Outgoing { upstream, request: request.clone(), wire };
+        tasks::spawn(call(self.engine.clone(), outgoing, clocks, teller, guard, seat));
     }
 
     /// The client's request, read again where this task was not there when it came.

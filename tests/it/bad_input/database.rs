@@ -148,7 +148,9 @@ async fn a_key_whose_payloads_are_erased_is_answered_with_410_and_never_run_agai
         "age counts from the end"
     );
     app.database.execute("UPDATE jobs SET closed_at = now() - interval '91 d'").await;
-    assert_eq!(app.store().erase_payloads(app.engine.config().retention).await.expect("erased"), 1);
+    // The gateway's own look may come first.
+    app.store().erase_payloads(app.engine.config().retention).await.expect("erased");
+    assert_eq!(app.database.count("SELECT count(*) FROM job_requests").await, 0);
     let message = openai_error(&client.chat("k", &ask("hi")).await, 410, "result_erased");
     assert!(message.contains(&job) && message.contains("jobs.retention"), "{message}");
     client.chat("k", &ask("something else")).await.expect(409);

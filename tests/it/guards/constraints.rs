@@ -162,7 +162,7 @@ const REFUSED_ELSEWHERE: [(&str, &str); 15] = [
 ];
 
 #[rustfmt::skip]
-const REFUSED_OF_LOOKUPS: [(&str, &str); 7] = [
+const REFUSED_OF_LOOKUPS: [(&str, &str); 9] = [
     ("lookup_places_pkey", "INSERT INTO lookup_places SELECT * FROM lookup_places"),
     ("lookup_places_have_an_instance", "UPDATE lookup_places SET instance_id = u(99)"),
     ("lookups_pkey", "INSERT INTO lookups SELECT * FROM lookups"),
@@ -170,6 +170,8 @@ const REFUSED_OF_LOOKUPS: [(&str, &str); 7] = [
     ("lookups_tries_count_up", "UPDATE lookups SET tries = -1"),
     ("lookups_answer_is_known", "UPDATE lookups SET last_answer = 'x'"),
     ("lookups_evidence_is_a_list", "UPDATE lookups SET evidence = '{}'"),
+    ("attempts_reference_is_short", "UPDATE attempts SET reference = ''"),
+    ("attempts_reference_is_short", "UPDATE attempts SET reference = repeat('x', 513)"),
 ];
 
 /// Their first column is a primary key already: they are only the other end of a foreign key.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::adapter::Unsupported;
 use crate::anthropic::request::object;
+use crate::call_id::fitting;
 use crate::canonical::{Part, Request, ToolCall};
 use crate::json::{Json, Object};
 
@@ -92,18 +93,9 @@ pub(super) fn tool_result(i: usize, id: &str, parts: &[Part]) -> Result<Json, Un
     Ok(Json::Object(result))
 }
 
-/// Anthropic takes letters, digits, `_` and `-` in ids; other providers' ids hold more. An id only ties a result to
-/// its call, so another is made from it, the same each time, with a hash against two becoming one.
+/// Anthropic takes letters, digits, `_` and `-` in ids, 64 at most; other providers' ids hold more.
 fn tool_id(id: &str) -> Cow<'_, str> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !id.is_empty() && id.len() <= 64 && id.chars().all(allowed) {
-        return Cow::Borrowed(id);
-    }
-    let fnv = id
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    let readable: String = id.chars().take(40).map(|c| if allowed(c) { c } else { '_' }).collect();
-    Cow::Owned(format!("{readable}_{fnv:016x}"))
+    fitting(id, 64, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 /// What the canonical form does not hold must not vanish either: a member that nobody here reads is refused.
