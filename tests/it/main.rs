@@ -14,6 +14,7 @@ mod database_away;
 mod double_click;
 mod failover;
 mod guards;
+mod limits;
 mod next_target;
 mod owners;
 mod reconcile;

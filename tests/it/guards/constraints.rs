@@ -40,6 +40,7 @@ INSERT INTO stream_chunks (owner_id, job_id, attempt_id, seq, data) VALUES (u(1)
 INSERT INTO callbacks (owner_id, job_id, url) VALUES (u(1), u(1), 'https://x/');
 INSERT INTO lookup_places (instance_id, provider, way, base_url) VALUES (u(1), 'alpha', 'stored', 'http://a');
 INSERT INTO lookups (owner_id, job_id, attempt_id) VALUES (u(1), u(1), u(11));
+INSERT INTO limit_usage (owner_id, instance_id, spent, held_requests, held_jobs, held_tokens) VALUES (u(1), u(1), '{}', 0, 0, 0);
 CREATE FUNCTION try_job(owner int, id int, key text) RETURNS void LANGUAGE sql AS $$
 INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery, state, deadline_at)
 VALUES (u(owner), u(id), key, 'client', sha256('x'), 1, '/', 'r', 'sync', 'queued', now() + interval '1 d') $$;
@@ -174,6 +175,15 @@ const REFUSED_OF_LOOKUPS: [(&str, &str); 9] = [
     ("attempts_reference_is_short", "UPDATE attempts SET reference = repeat('x', 513)"),
 ];
 
+#[rustfmt::skip]
+const REFUSED_OF_LIMITS: [(&str, &str); 5] = [
+    ("jobs_reserved_is_no_debt", "UPDATE jobs SET reserved_tokens = -1"),
+    ("limit_usage_pkey", "INSERT INTO limit_usage SELECT * FROM limit_usage"),
+    ("limit_usage_has_an_owner", "UPDATE limit_usage SET owner_id = u(99)"),
+    ("limit_usage_spent_is_by_slot", "UPDATE limit_usage SET spent = '[]'"),
+    ("limit_usage_is_no_debt", "UPDATE limit_usage SET held_tokens = -1"),
+];
+
 /// Their first column is a primary key already: they are only the other end of a foreign key.
 const REFERRED_TO: [&str; 2] = ["contract_runs_evidence", "permits_target"];
 
@@ -182,7 +192,9 @@ async fn every_named_constraint_refuses_what_it_must() {
     let ground = Ground::new().await;
     ground.sql(ROWS).await;
     let mut proved: BTreeSet<String> = REFERRED_TO.iter().map(|name| (*name).to_owned()).collect();
-    for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(REFUSED_OF_LOOKUPS) {
+    for (constraint, sql) in
+        REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(REFUSED_OF_LOOKUPS).chain(REFUSED_OF_LIMITS)
+    {
         let mut tx = ground.pool.begin().await.expect("a transaction");
         let error = match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await {
             Ok(_) => panic!("{constraint} let this pass: {sql}"),
