@@ -164,6 +164,13 @@ pub struct Usage {
     pub cached_input_tokens: u64,
 }
 
+impl Usage {
+    /// Input and output together.
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
 /// A complete, valid answer, ready for the client: what is stored and replayed byte for byte.
 #[derive(Debug, Clone)]
 pub struct Answer {

@@ -17,6 +17,7 @@ use contracts::budget::Prices;
 use providers::adapter::{Adapter, Secret};
 use providers::transport::Endpoint;
 
+use crate::domain::limits::Limit;
 use crate::domain::notice::SigningKey;
 use crate::domain::route::Route;
 
@@ -32,6 +33,7 @@ pub struct Config {
     pub routes: BTreeMap<String, Arc<Route>>,
     /// How long a finished job's payloads are kept; its key is refused for ever after.
     pub retention: Duration,
+    pub limits: Limits,
     pub callbacks: Callbacks,
     /// The folder that holds suites by name; the shipped ones are in the binary.
     pub contracts_dir: PathBuf,
@@ -46,6 +48,8 @@ pub struct Server {
     /// How long running attempts are waited for at shutdown.
     pub drain: Duration,
     pub max_connections: usize,
+    /// Jobs at work in this process at once.
+    pub max_jobs: usize,
     pub body_limit: usize,
     /// From the connection's first byte to the end of the request's head.
     pub header_timeout: Duration,
@@ -59,6 +63,20 @@ pub struct Database {
     pub url: Option<Secret>,
     pub data_dir: PathBuf,
     pub max_connections: u32,
+}
+
+/// What owners may use.
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    pub everyone: Limit,
+    /// By the owner's name.
+    pub owners: BTreeMap<String, Limit>,
+}
+
+impl Limits {
+    pub fn of(&self, owner: &str) -> Limit {
+        self.owners.get(owner).copied().unwrap_or(self.everyone)
+    }
 }
 
 /// How owners are told that their jobs are over.

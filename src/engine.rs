@@ -4,7 +4,7 @@
 //! [`crate::domain::step::next_step`] until the job is over) → [`call`] (one attempt at one provider, with its clocks)
 //! → [`settle`] (write what came of it). Beside it: [`lease`] (this process is alive), [`rescue`] (what dead processes
 //! left), [`reconcile`] (asking providers about lost answers), [`call_off`] (cancelled work), [`certify`] (contract runs
-//! and permits), [`notify`] (owners are told that their jobs are over).
+//! and permits), [`notify`] (owners are told that their jobs are over); before it [`gate`] and [`limits`] (what may begin).
 //!
 //! No transaction is open while a provider is called, and a client that hangs up cancels nothing: each job runs in a
 //! task of its own.
@@ -14,8 +14,10 @@ pub mod call_off;
 pub mod calls;
 pub mod certify;
 pub mod circuits;
+pub mod gate;
 pub mod keys;
 pub mod lease;
+pub mod limits;
 pub mod mirror;
 pub mod notify;
 pub mod progress;
@@ -37,13 +39,16 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::domain::ids::JobId;
+use crate::domain::limits::Refusal;
 use crate::domain::route::Target;
 use crate::engine::calls::Calls;
 use crate::engine::certify::drift::Drift;
 use crate::engine::certify::watch::Watch;
 use crate::engine::circuits::Circuits;
+use crate::engine::gate::Gate;
 use crate::engine::keys::Keys;
 use crate::engine::lease::Lease;
+use crate::engine::limits::Limits;
 use crate::engine::mirror::Streams;
 use crate::engine::notify::Notifier;
 use crate::engine::reconcile::Places;
@@ -76,6 +81,8 @@ pub(crate) struct Inner {
     /// The streams that run here and may be followed elsewhere.
     pub streams: Streams,
     pub lease: Lease,
+    pub limits: Limits,
+    pub gate: Gate,
     pub notifier: Arc<Notifier>,
     pub tasks: Tasks,
     pub calls: Calls,
@@ -100,6 +107,12 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("this gateway is shutting down")]
     Draining,
+    #[error("the owner's limit of {} {} is used up", .0.limit, .0.measure.as_str())]
+    Limited(Refusal),
+    #[error("limits cannot be judged while the database is away")]
+    LimitsUnknown,
+    #[error("as much is on its way as this gateway can carry")]
+    Overloaded,
     #[error("the gateway's own task ended without an outcome")]
     Fault,
     #[error("the provider `{provider}` cannot be called: {why}")]
@@ -117,6 +130,7 @@ impl Engine {
         let places = Places::new(&config);
         let watch = Watch::new(store.now().await?);
         let (drift, samples) = Drift::new();
+        let limits = Limits::new(lease.id());
         let inner = Arc::new(Inner {
             store,
             config,
@@ -128,6 +142,8 @@ impl Engine {
             registry: Registry::default(),
             streams: Streams::default(),
             lease,
+            limits,
+            gate: Gate::default(),
             notifier,
             tasks: Tasks::default(),
             calls: Calls::default(),
@@ -137,6 +153,7 @@ impl Engine {
         });
         let engine = Engine { inner };
         engine.spawn_heartbeat();
+        engine.spawn_limits();
         engine.note_places().await?;
         engine.spawn_rescue();
         engine.spawn_reconcile();
@@ -157,6 +174,19 @@ impl Engine {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub fn gate(&self) -> &Gate {
+        &self.inner.gate
+    }
+
+    /// Jobs at work in this process.
+    pub fn jobs(&self) -> usize {
+        self.inner.registry.count()
     }
 
     pub fn upstreams(&self) -> &Upstreams {

@@ -13,6 +13,7 @@ pub mod extract;
 pub mod headers;
 mod health;
 pub mod jobs;
+mod limits;
 mod models;
 pub mod problem;
 pub mod serve;
@@ -45,6 +46,7 @@ pub fn application(engine: Engine) -> Router {
         .route("/metrics", get(health::metrics))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(engine.clone(), limits::tell))
         .layer(middleware::from_fn(stamp))
         .with_state(engine)
 }

@@ -12,6 +12,7 @@ pub mod drift;
 pub mod instances;
 pub mod jobs;
 pub mod keys;
+pub mod limits;
 pub mod lookups;
 pub mod operators;
 pub mod permits;
@@ -109,7 +110,9 @@ impl Store {
     pub async fn connect(url: &Secret, max_connections: u32) -> Result<Store, StoreError> {
         let options = PgConnectOptions::from_str(url.expose())?
             .application_name("interlock")
-            .options([("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string())]);
+            .options([("statement_timeout", STATEMENT_TIMEOUT.as_millis().to_string())])
+            // A process that stands still within a transaction must not hold its locks for ever.
+            .options([("idle_in_transaction_session_timeout", STATEMENT_TIMEOUT.as_millis().to_string())]);
         let writers = (max_connections / 4).clamp(1, WRITERS);
         let together = options.clone().options([("lock_timeout", LOCK_TIMEOUT.as_millis().to_string())]);
         let together = pool_of(writers).connect_lazy_with(together);

@@ -13,6 +13,13 @@ pub struct Metrics {
     registry: Registry,
     /// Jobs admitted, attached to, replayed or refused, by `outcome`.
     pub submissions: IntCounterVec,
+    /// Requests for a job refused, by `reason` (requests, tokens, jobs: the owner's limits; overloaded).
+    pub refused: IntCounterVec,
+    /// Requests on their way to the database, and how many may be.
+    pub entering: IntGauge,
+    pub entering_limit: IntGauge,
+    /// Jobs at work.
+    pub jobs: IntGauge,
     /// Attempts started, by `provider`.
     pub attempts_started: IntCounterVec,
     /// Attempts ended, by `provider` and `outcome` (succeeded, failed, unknown, lost).
@@ -85,6 +92,10 @@ impl Default for Metrics {
                 "Requests for a job, by what became of them",
                 &["outcome"],
             ),
+            refused: counter("interlock_refused_total", "Requests for a job refused, by what was lacking", &["reason"]),
+            entering: gauge("interlock_entering", "Requests on their way to the database"),
+            entering_limit: gauge("interlock_entering_limit", "How many may be, as learned from the database's times"),
+            jobs: gauge("interlock_jobs", "Jobs at work in this process"),
             attempts_started: counter(
                 "interlock_attempts_started_total",
                 "Attempts committed as started",

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod evidence;
+mod limits;
 mod provider;
 
 use std::collections::BTreeMap;
@@ -48,10 +49,11 @@ pub fn check(raw: raw::Settings) -> Result<Config, Vec<Problem>> {
         }
     }
     let retention = c.duration("jobs.retention", raw.jobs.retention.as_deref(), "90d");
+    let limits = c.limits(&raw.limits, &raw.owners);
     let callbacks = c.callbacks(&raw.callbacks);
     let contracts_dir = PathBuf::from(raw.contracts.dir.as_deref().unwrap_or("contracts/suites"));
     if c.problems.is_empty() {
-        Ok(Config { server, database, providers, routes, retention, callbacks, contracts_dir })
+        Ok(Config { server, database, providers, routes, retention, limits, callbacks, contracts_dir })
     } else {
         Err(c.problems)
     }
@@ -69,6 +71,7 @@ impl Checker {
             operator_token: self.secret("server.operator_token", raw.operator_token.as_deref()),
             drain: self.duration("server.drain", raw.drain.as_deref(), "30s"),
             max_connections: self.positive("server.max_connections", raw.max_connections, 1024, 1_000_000),
+            max_jobs: self.positive("server.max_jobs", raw.max_jobs, 10_000, 1_000_000),
             body_limit: self.positive("server.body_limit", raw.body_limit, 8 << 20, LARGEST_BODY),
             header_timeout: self.duration("server.header_timeout", raw.header_timeout.as_deref(), "10s"),
             body_timeout: self.duration("server.body_timeout", raw.body_timeout.as_deref(), "30s"),

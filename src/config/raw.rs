@@ -17,6 +17,12 @@ pub struct Settings {
     pub routes: BTreeMap<String, Route>,
     #[serde(default)]
     pub jobs: Jobs,
+    /// Every owner's limits.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Limits of single owners, by the name that `key create --owner` was given; what they leave out is as in `[limits]`.
+    #[serde(default)]
+    pub owners: BTreeMap<String, Limits>,
     #[serde(default)]
     pub callbacks: Callbacks,
     #[serde(default)]
@@ -36,6 +42,8 @@ pub struct Server {
     pub drain: Option<String>,
     /// Open client connections at once. Default 1024.
     pub max_connections: Option<usize>,
+    /// Jobs at work in this process at once; beyond, new ones are refused with 503. Default 10000.
+    pub max_jobs: Option<usize>,
     /// Bytes of a request's body. Default 8388608 (8 MiB).
     pub body_limit: Option<usize>,
     /// For the request's head. Default `10s`.
@@ -180,6 +188,18 @@ pub enum DriftWindow {
 pub struct Jobs {
     /// How long a finished job's payloads are kept. Default `90d`.
     pub retention: Option<String>,
+}
+
+/// Each a whole number of at least 1, or `"unlimited"` (default).
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// New jobs in any minute.
+    pub requests_per_minute: Option<toml::Value>,
+    /// Tokens in any minute, input and output: an estimate from admission on, what the provider tells once it has ended.
+    pub tokens_per_minute: Option<toml::Value>,
+    /// Jobs at work or unknown at once.
+    pub concurrent_jobs: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -29,6 +29,8 @@ pub struct Job {
     pub updated_at: Timestamp,
     pub deadline_at: Timestamp,
     pub erased: bool,
+    /// What was set aside for it of its owner's limits; `None` where there were none.
+    pub reserved_tokens: Option<u64>,
 }
 
 /// Where a job stands. The winner is part of having succeeded.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Engine, tasks};
+use super::{Engine, EngineError, tasks};
+use crate::domain::overload::Write;
 use crate::store::StoreError;
 use crate::store::keys::ApiKeyRow;
 
@@ -84,8 +85,9 @@ impl Keys {
 }
 
 impl Engine {
-    /// The key with this public part, as it stood at most [`OLDEST`] ago.
-    pub async fn find_key(&self, public_id: &str) -> Result<Option<ApiKeyRow>, StoreError> {
+    /// The key with this public part, as it stood at most [`OLDEST`] ago. One that is not in memory takes a place at the
+    /// door while it is read.
+    pub async fn find_key(&self, public_id: &str) -> Result<Option<ApiKeyRow>, EngineError> {
         match self.inner.keys.recall(public_id, Instant::now()) {
             Memory::Fresh(row) => Ok(Some(row)),
             Memory::Ageing(row) => {
@@ -97,13 +99,16 @@ impl Engine {
                 });
                 Ok(Some(row))
             }
-            Memory::Nothing => self.read_key(public_id).await,
+            Memory::Nothing => {
+                let _entering = self.inner.gate.enter()?;
+                Ok(self.read_key(public_id).await?)
+            }
         }
     }
 
     async fn read_key(&self, public_id: &str) -> Result<Option<ApiKeyRow>, StoreError> {
         let asked_at = Instant::now();
-        let row = self.store().find_key(public_id).await?;
+        let row = self.inner.gate.timed(Write::LookUp, self.store().find_key(public_id)).await?;
         self.inner.keys.learn(public_id, row.as_ref(), asked_at);
         Ok(row)
     }
@@ -116,7 +121,8 @@ mod tests {
 
     fn row(revoked: bool) -> ApiKeyRow {
         let (id, owner) = (ApiKeyId::fresh(), OwnerId::fresh());
-        ApiKeyRow { id, owner, secret_sha256: [7; 32], idempotency: None, revoked }
+        let owner_name = "acme".to_owned();
+        ApiKeyRow { id, owner, owner_name, secret_sha256: [7; 32], idempotency: None, revoked }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use providers::adapter::{CallContext, StreamPiece};
+use providers::canonical::Usage;
 use providers::failure::{Failure, Proof};
 use providers::lookup::{Absence, LookupAnswer, LookupRequest, Way};
 use providers::transport::MAX_ANSWER;
@@ -153,10 +154,22 @@ impl Engine {
 
     /// The outcome goes the way of every outcome; then nobody needs to listen for it, and the job is carried on.
     async fn settle_found(&self, due: &Due, outcome: Result<Outcome, Failure>) -> Result<(), StoreError> {
+        if let Some(usage) = outcome.as_ref().map_or_else(|failure| failure.usage, |found| found.answer.reply.usage) {
+            self.charge_found(due, usage).await?;
+        }
         let event = CallEvent { key: due.key, target: due.target.clone(), news: News::Ended(outcome) };
         drop(self.settle(event, due.attempts, None).await);
         self.inner.calls.stop(due.key.id);
         self.look_at(due.key.owner, due.key.job).await
+    }
+
+    /// What was found has cost its owner's limits something, where there are any.
+    async fn charge_found(&self, due: &Due, usage: Usage) -> Result<(), StoreError> {
+        let job = self.store().job(due.key.owner, due.key.job).await?.map(|snapshot| snapshot.job);
+        if job.is_some_and(|job| job.reserved_tokens.is_some() && !job.state.is_terminal()) {
+            self.inner.limits.spend(due.key.owner, usage.total());
+        }
+        Ok(())
     }
 
     async fn hear(&self, due: &Due) -> Result<Heard, StoreError> {

@@ -43,6 +43,16 @@ impl Registry {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Jobs that have a task here.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether the job has a task here that has not come to the end of a round.
+    pub fn is_at_work(&self, id: JobId) -> bool {
+        self.lock().get(&id).is_some_and(|seat| !matches!(*seat.progress.borrow(), Progress::RoundOver(_)))
+    }
+
     /// A seat for a job that has none.
     pub fn enter(&self, id: JobId) -> (Entry, watch::Receiver<Progress>) {
         seat(&mut self.lock(), id)

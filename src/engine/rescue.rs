@@ -84,6 +84,7 @@ impl Engine {
         self.store().end_lost_runs().await?;
         self.store().clean_streams().await?;
         self.store().clean_drift().await?;
+        self.store().forget_claims().await?;
         self.store().clean_callbacks(self.config().retention).await?;
         while self.store().erase_payloads(self.config().retention).await? > 0 {
             tokio::task::yield_now().await;

@@ -15,6 +15,7 @@ use providers::canonical::Request;
 use tokio::sync::mpsc;
 
 use super::call::{CallEvent, News};
+use super::limits::Hold;
 use super::mirror::Mirror;
 use super::progress::Progress;
 use super::registry::{Command, Entry};
@@ -71,6 +72,9 @@ pub struct Runner {
     /// Attempts of the job that this task knows of.
     attempts: usize,
     looks: u32,
+    /// What is set aside for the job of its owner's limits, and whether this task holds it.
+    reserved_tokens: Option<u64>,
+    hold: Option<Hold>,
 }
 
 /// What woke the task.
@@ -144,12 +148,19 @@ impl Runner {
             mirror: None,
             attempts: 0,
             looks: 0,
+            reserved_tokens: None,
+            hold: None,
         }
     }
 
     /// The first attempt was committed under this instance.
     pub fn under(self, instance: InstanceId) -> Self {
         Runner { instance, ..self }
+    }
+
+    /// The job's room within its owner's limits.
+    pub fn holding(self, hold: Option<Hold>) -> Self {
+        Runner { reserved_tokens: hold.as_ref().map(Hold::tokens), hold, ..self }
     }
 
     pub fn spawn(self) {
@@ -176,6 +187,7 @@ impl Runner {
         while !self.is_over() {
             let Some(snapshot) = self.read().await else { return self.interrupt() };
             self.attempts = snapshot.attempts.len();
+            self.reserved_tokens = snapshot.job.reserved_tokens;
             let Some(step) = self.decide(&snapshot).await else { return self.interrupt() };
             match self.obey(&snapshot, step).await {
                 Then::Decide => {}
@@ -194,7 +206,17 @@ impl Runner {
         }
     }
 
-    fn publish(&self, progress: Progress) {
+    /// What the job holds is given back first, so that whoever hears of its end finds room for the next.
+    fn publish(&mut self, progress: Progress) {
+        match progress {
+            Progress::Running | Progress::Streaming(_) => {}
+            Progress::Unknown { .. } => self.hold.take().into_iter().for_each(Hold::park),
+            Progress::Succeeded(_)
+            | Progress::RoundOver(_)
+            | Progress::Failed(_)
+            | Progress::Cancelled
+            | Progress::Interrupted => self.hold = None,
+        }
         self.entry.progress.send_replace(progress);
     }
 
@@ -394,9 +416,25 @@ impl Runner {
                 self.engine.inner.streams.close(event.key);
             }
         }
+        self.charge(&event.news);
         let sample = self.engine.sample(self.route.as_ref(), self.request.as_deref(), &event);
         if let Settled::Won(delivered) = self.engine.settle(*event, self.attempts, sample).await {
             self.publish(Progress::Succeeded(delivered));
+        }
+    }
+
+    /// What an attempt used counts, whether it wins or not; a whole answer that does not say, as was set aside.
+    fn charge(&mut self, news: &News) {
+        let Some(reserved) = self.reserved_tokens else { return };
+        let used = match news {
+            News::Ended(Ok(outcome)) => outcome.answer.reply.usage.map_or(reserved, |usage| usage.total()),
+            News::Ended(Err(failure)) => failure.usage.map_or(0, |usage| usage.total()),
+            News::Silent { .. } | News::Content(_) | News::GaveUp | News::CalledOff { .. } => 0,
+        };
+        match &mut self.hold {
+            Some(hold) => hold.add_used(used),
+            None if used > 0 => self.engine.inner.limits.spend(self.owner, used),
+            None => {}
         }
     }
 
@@ -410,7 +448,7 @@ impl Runner {
         }
     }
 
-    fn interrupt(self) {
+    fn interrupt(mut self) {
         if !matches!(*self.entry.progress.borrow(), Progress::RoundOver(_)) {
             self.publish(Progress::Interrupted);
         }

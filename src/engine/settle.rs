@@ -15,6 +15,7 @@ use super::progress::Delivered;
 use super::{Engine, Phase};
 use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
+use crate::domain::overload::Write;
 use crate::domain::route::Target;
 use crate::store::StoreError;
 use crate::store::attempts::{AttemptKey, Completed, Completion};
@@ -83,6 +84,7 @@ impl Engine {
         let stream = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
         let completion = completion(key, answer.body, stream, answer.reply.usage);
         let complete = || self.store().complete(&completion);
+        let complete = || self.inner.gate.timed(Write::Completion, complete());
         match self.persist("complete the job", complete).await {
             Some(Ok(Completed::Won)) => {
                 self.count(&target, "succeeded");

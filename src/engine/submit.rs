@@ -11,6 +11,8 @@ use providers::openai::request::InvalidRequest;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::gate::Entering;
+use super::limits::Hold;
 use super::progress::{Delivered, Progress};
 use super::run_job::{Order, Runner};
 use super::settle::as_delivered;
@@ -19,8 +21,10 @@ use super::{Engine, EngineError, Phase, tasks};
 use crate::domain::Timestamp;
 use crate::domain::fingerprint::VERSION;
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
-use crate::domain::job::{Delivery, KeyOrigin, Snapshot};
+use crate::domain::job::{Delivery, JobState, KeyOrigin, Snapshot};
 use crate::domain::key::IdempotencyKey;
+use crate::domain::limits::{Limit, Refusal, estimate};
+use crate::domain::overload::Write;
 use crate::domain::route::{Candidate, Route};
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
@@ -48,6 +52,8 @@ pub struct Submission {
     /// As [`Engine::read_callback`] gave it.
     pub callback: Option<String>,
     pub delivery: Delivery,
+    /// What its owner may use.
+    pub limit: Limit,
 }
 
 /// What became of a submission.
@@ -168,8 +174,16 @@ impl Engine {
         if self.phase() != Phase::Serving {
             return Err(EngineError::Draining);
         }
+        let _entering = self.enter()?;
+        let mut hold = match self.reserve(&submission).await {
+            Ok(hold) => hold,
+            Err(EngineError::Limited(refusal)) => {
+                return Ok((self.found_or_limited(&submission, refusal).await?, None));
+            }
+            Err(error) => return Err(error),
+        };
         let id = JobId::fresh();
-        let (new, order) = self.new_job(id, submission);
+        let (new, order) = self.new_job(id, submission, hold.as_ref());
         let (owner, asked, instance, first) = (new.owner, new.fingerprint, new.instance, new.first.clone());
         // Before the commit, so that a second click never finds the job without its task.
         let (entry, progress) = self.inner.registry.enter(id);
@@ -181,14 +195,18 @@ impl Engine {
             known_unknown: None,
             progress,
         };
-        match self.inner.store.admit(new).await {
+        match self.inner.gate.timed(Write::Admission, self.inner.store.admit(new)).await {
             Ok(Admitted::New) => {
                 self.inner.metrics.submissions.with_label_values(&["new"]).inc();
-                let runner = Runner::admitted(self.clone(), owner, id, order, first, entry).under(instance);
-                Ok((Submitted::New(ticket), Some(runner)))
+                hold.iter_mut().for_each(Hold::admitted);
+                let runner = Runner::admitted(self.clone(), owner, id, order, first, entry);
+                Ok((Submitted::New(ticket), Some(runner.under(instance).holding(hold))))
             }
             Ok(Admitted::Existing(snapshot, result)) => {
                 self.inner.registry.forget(id);
+                if self.opens_a_round(&snapshot) {
+                    hold.iter_mut().for_each(Hold::admitted);
+                }
                 Ok((self.found(snapshot, result, asked), None))
             }
             Err(error) => {
@@ -202,7 +220,7 @@ impl Engine {
     }
 
     /// The rows of a submission, and what its task needs of it.
-    fn new_job(&self, id: JobId, submission: Submission) -> (NewJob, Order) {
+    fn new_job(&self, id: JobId, submission: Submission, hold: Option<&Hold>) -> (NewJob, Order) {
         let Submission { owner, key, url, fingerprint, route, body, metadata, callback, delivery, .. } = submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
         let new = NewJob {
@@ -220,9 +238,46 @@ impl Engine {
             callback,
             deadline: route.job_deadline,
             instance: self.inner.lease.id(),
+            reserved_tokens: hold.map(Hold::tokens),
             first: self.first_attempt(&route, submission.prepared.id),
         };
         (new, Order { route, request: Arc::new(submission.request), wire: submission.prepared.wire })
+    }
+
+    /// A place at the door, as long as this process can carry more.
+    fn enter(&self) -> Result<Entering, EngineError> {
+        let entered = self.inner.gate.enter();
+        if entered.is_err() || self.inner.registry.count() >= self.config().server.max_jobs {
+            self.inner.metrics.refused.with_label_values(&["overloaded"]).inc();
+            return Err(EngineError::Overloaded);
+        }
+        entered
+    }
+
+    /// Room within the owner's limits; `None` where there are none.
+    async fn reserve(&self, submission: &Submission) -> Result<Option<Hold>, EngineError> {
+        let Submission { owner, limit, request, .. } = submission;
+        if limit.is_unlimited() {
+            return Ok(None);
+        }
+        self.inner.limits.reserve(*owner, *limit, estimate(request)).await.map(Some)
+    }
+
+    /// There is no room for a new job; but a repeated request makes none, and is answered as ever.
+    async fn found_or_limited(&self, submission: &Submission, refusal: Refusal) -> Result<Submitted, EngineError> {
+        if let Some(key) = &submission.key
+            && let Some(snapshot) = self.store().job_by_key(submission.owner, key.as_str()).await?
+            && (snapshot.job.fingerprint != submission.fingerprint || !self.opens_a_round(&snapshot))
+        {
+            return Ok(self.found(Box::new(snapshot), None, submission.fingerprint));
+        }
+        self.inner.metrics.refused.with_label_values(&[refusal.measure.as_str()]).inc();
+        Err(EngineError::Limited(refusal))
+    }
+
+    /// Whether attaching to this job means trying its targets anew.
+    fn opens_a_round(&self, snapshot: &Snapshot) -> bool {
+        snapshot.job.state == JobState::Queued && !self.inner.registry.is_at_work(snapshot.job.id)
     }
 
     /// A start whose commit was not acknowledged may stand in the database, and nothing was sent under it: as soon as
@@ -292,11 +347,16 @@ impl Engine {
         read_request(object).ok().map(Arc::new)
     }
 
-    /// This process's clock. Only for circuits and the console's sessions; leases and deadlines are the database's.
-    #[expect(clippy::disallowed_methods, reason = "the one wall clock of the engine")]
+    /// This process's clock. Only for circuits, limits and the console's sessions; leases and deadlines are the
+    /// database's.
     pub fn clock(&self) -> Timestamp {
-        Timestamp::now_utc()
+        wall_clock()
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one wall clock of the engine")]
+pub(super) fn wall_clock() -> Timestamp {
+    Timestamp::now_utc()
 }
 
 /// Reads a chat request of the OpenAI dialect.

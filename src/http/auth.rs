@@ -7,9 +7,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use subtle::ConstantTimeEq;
 
+use super::limits;
 use super::problem::{Problem, Shape};
 use crate::domain::api_key::PresentedKey;
 use crate::domain::ids::OwnerId;
+use crate::domain::limits::Limit;
 use crate::domain::route::KeyPolicy;
 use crate::engine::Engine;
 
@@ -19,6 +21,8 @@ pub struct Caller {
     pub owner: OwnerId,
     /// The key's own word on missing idempotency keys; it overrides the route's.
     pub idempotency: Option<KeyPolicy>,
+    /// What the owner may use.
+    pub limit: Limit,
 }
 
 impl FromRequestParts<Engine> for Caller {
@@ -26,7 +30,9 @@ impl FromRequestParts<Engine> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, engine: &Engine) -> Result<Self, Response> {
         let shape = if dialect(parts.uri.path()) { Shape::OpenAi } else { Shape::Problem };
-        authenticate(&parts.headers, engine).await.map_err(|problem| problem.answer(shape))
+        let caller = authenticate(&parts.headers, engine).await.map_err(|problem| problem.answer(shape))?;
+        limits::note(parts, &caller);
+        Ok(caller)
     }
 }
 
@@ -43,7 +49,10 @@ async fn authenticate(headers: &HeaderMap, engine: &Engine) -> Result<Caller, Pr
     let expected = found.as_ref().map_or([0; 32], |key| key.secret_sha256);
     let equal = bool::from(presented.secret_sha256.ct_eq(&expected));
     match found {
-        Some(key) if equal && !key.revoked => Ok(Caller { owner: key.owner, idempotency: key.idempotency }),
+        Some(key) if equal && !key.revoked => {
+            let limit = engine.config().limits.of(&key.owner_name);
+            Ok(Caller { owner: key.owner, idempotency: key.idempotency, limit })
+        }
         Some(_) | None => Err(Problem::NotAuthenticated),
     }
 }

@@ -52,6 +52,7 @@ async fn complete(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_
         metadata: None,
         callback: None,
         delivery,
+        limit: caller.limit,
     };
     let until = prefer.wait.map(|wait| Instant::now() + wait);
     match engine.submit(submission).await? {

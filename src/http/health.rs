@@ -26,6 +26,11 @@ pub async fn ready(State(engine): State<Engine>) -> Response {
 
 pub async fn metrics(State(engine): State<Engine>) -> Response {
     let metrics = engine.metrics();
-    metrics.calls.set(i64::try_from(engine.calls()).unwrap_or(i64::MAX));
+    let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    metrics.calls.set(gauge(engine.calls()));
+    metrics.jobs.set(gauge(engine.jobs()));
+    let (entering, limit) = engine.gate().load();
+    metrics.entering.set(gauge(entering));
+    metrics.entering_limit.set(gauge(limit));
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render()).into_response()
 }

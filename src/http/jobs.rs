@@ -53,6 +53,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
         metadata: order.metadata.map(|metadata| metadata.to_bytes()),
         callback,
         delivery: Delivery::Async,
+        limit: caller.limit,
     };
     let (job, is_new) = match engine.submit(submission).await? {
         Submitted::New(ticket) => (ticket.job, true),

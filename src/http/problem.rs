@@ -6,11 +6,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::headers;
+use super::{headers, limits};
 use crate::domain::Timestamp;
 use crate::domain::ids::{AttemptId, JobId};
 use crate::domain::job::{JobError, JobErrorCode, KeyOrigin};
 use crate::domain::key::KeyError;
+use crate::domain::limits::Refusal;
 use crate::engine::EngineError;
 use crate::store::StoreError;
 
@@ -52,6 +53,8 @@ pub enum Problem {
     NotUnknown { attempt: AttemptId, state: String },
     JobOver { job: JobId, state: &'static str },
     Refused { code: &'static str, message: String },
+    Limited(Refusal),
+    Overloaded,
     Draining,
     Interrupted { job: JobId },
     StoreUnavailable,
@@ -72,7 +75,8 @@ impl From<StoreError> for Problem {
                 tracing::warn!(%error, "answered 503: the database is away");
                 Problem::StoreUnavailable
             }
-            StoreError::LeaseEnded | StoreError::Overloaded => Problem::StoreUnavailable,
+            StoreError::LeaseEnded => Problem::StoreUnavailable,
+            StoreError::Overloaded => Problem::Overloaded,
             StoreError::LostRace
             | StoreError::Refused { .. }
             | StoreError::Unfit(_)
@@ -90,6 +94,9 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Draining => Problem::Draining,
+            EngineError::Limited(refusal) => Problem::Limited(refusal),
+            EngineError::LimitsUnknown => Problem::StoreUnavailable,
+            EngineError::Overloaded => Problem::Overloaded,
             EngineError::Upstream { .. } | EngineError::Callbacks(_) | EngineError::Fault => {
                 tracing::error!(%error, "answered 500");
                 Problem::Internal
@@ -145,6 +152,8 @@ impl Problem {
             Problem::NotUnknown { attempt, state } => line(409, "attempt_not_unknown", format!("attempt {attempt} is {state}; only an unknown attempt can be cleared")),
             Problem::JobOver { job, state } => line(409, "job_over", format!("job {job} is {state} already, and that is final")),
             Problem::Refused { code, message } => line(409, code, message.clone()),
+            Problem::Limited(refusal) => line(429, "rate_limit_exceeded", limits::words(refusal)),
+            Problem::Overloaded => line(503, "overloaded", "as much is on its way as this gateway can carry; nothing was accepted, repeat the request with the same Idempotency-Key".into()),
             Problem::Draining => line(503, "shutting_down", "this gateway is shutting down; nothing was accepted, repeat the request".into()),
             Problem::Interrupted { job } => line(503, "interrupted", format!("this gateway stopped waiting for job {job}; repeat the request with the same Idempotency-Key")),
             Problem::StoreUnavailable => line(503, "store_unavailable", "the database does not answer; nothing was promised, repeat the request with the same Idempotency-Key".into()),
@@ -181,8 +190,11 @@ impl Problem {
     fn retry_after(&self) -> Option<u64> {
         match self {
             Problem::RoundOver { error, .. } => error.retry_after_ms.map(|ms| ms.div_ceil(1000).max(1)),
+            Problem::Limited(refusal) => {
+                refusal.retry_after.map(|pause| pause.as_millis().div_ceil(1000).max(1) as u64)
+            }
             Problem::Draining | Problem::Interrupted { .. } | Problem::StoreUnavailable => Some(1),
-            Problem::ResultNotReady { .. } => Some(1),
+            Problem::Overloaded | Problem::ResultNotReady { .. } => Some(1),
             _ => None,
         }
     }
@@ -195,6 +207,8 @@ impl Problem {
             | Problem::JobCancelled { .. }
             | Problem::JobOver { .. } => Some(false),
             Problem::AttemptUnknown { key_origin: KeyOrigin::Gateway, .. } => Some(false),
+            // What is larger than the whole limit will never fit.
+            Problem::Limited(Refusal { retry_after: None, .. }) => Some(false),
             // Without a time to wait for, a retry would walk over every target again.
             Problem::RoundOver { error, .. } if error.retry_after_ms.is_none() => Some(false),
             _ => None,
@@ -280,6 +294,9 @@ impl Problem {
             Problem::AttemptUnknown { attempt, since, .. } => {
                 out.insert("attempt".into(), attempt.to_string().into());
                 out.insert("since".into(), headers::rfc3339(*since).into());
+            }
+            Problem::Limited(refusal) => {
+                out.insert("limit".into(), limits::details(refusal));
             }
             Problem::RoundOver { error, .. } | Problem::JobFailed { error, .. } => {
                 out.insert("attempts".into(), error.details.clone().into());

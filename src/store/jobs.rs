@@ -35,6 +35,8 @@ pub struct NewJob {
     /// From now to the job's own deadline.
     pub deadline: Duration,
     pub instance: InstanceId,
+    /// What is set aside for it of its owner's limits; `None` where there are none.
+    pub reserved_tokens: Option<u64>,
     /// The primary, where it may be tried at once. A fallback never starts here: its permit is checked by
     /// [`Store::start_attempt`].
     pub first: Option<FirstAttempt>,

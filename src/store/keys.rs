@@ -14,6 +14,8 @@ use crate::domain::route::KeyPolicy;
 pub struct ApiKeyRow {
     pub id: ApiKeyId,
     pub owner: OwnerId,
+    /// The owner's name, by which the settings know it.
+    pub owner_name: String,
     pub secret_sha256: [u8; 32],
     /// Overrides the route's policy where set.
     pub idempotency: Option<KeyPolicy>,
@@ -36,7 +38,8 @@ const OWNER_BY_NAME: &str = "/* owner_by_name */ SELECT id FROM owners WHERE nam
 const CREATE_KEY: &str = "/* create_key */
 INSERT INTO api_keys (id, owner_id, public_id, secret_sha256, idempotency) VALUES ($1, $2, $3, $4, $5)";
 const FIND_KEY: &str = "/* find_key */
-SELECT id, owner_id, secret_sha256, idempotency, revoked_at IS NOT NULL AS revoked FROM api_keys WHERE public_id = $1";
+SELECT k.id, k.owner_id, o.name, k.secret_sha256, k.idempotency, k.revoked_at IS NOT NULL AS revoked
+FROM api_keys k JOIN owners o ON o.id = k.owner_id WHERE k.public_id = $1";
 const LIST_KEYS: &str = "/* list_keys */
 SELECT k.id, o.name, k.public_id, k.created_at, k.revoked_at FROM api_keys k JOIN owners o ON o.id = k.owner_id
 ORDER BY o.name, k.created_at";
@@ -85,6 +88,7 @@ impl Store {
         Ok(Some(ApiKeyRow {
             id: row.try_get("id")?,
             owner: row.try_get("owner_id")?,
+            owner_name: row.try_get("name")?,
             secret_sha256: hash.try_into().map_err(|_| unknown_word("secret_sha256", "of another length"))?,
             idempotency: match row.try_get::<Option<&str>, _>("idempotency")? {
                 None => None,

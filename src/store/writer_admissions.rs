@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use uuid::Uuid;
 
 use super::jobs::{Admitted, NewJob, StoredResult, stored_result};
-use super::rows::{self, millis, snapshot_sql};
+use super::rows::{self, millis, snapshot_sql, tokens};
 use super::writer::{Rows, Ways};
 use super::{StoreError, retrying};
 use crate::domain::ids::AttemptId;
@@ -22,16 +22,16 @@ use crate::domain::job::Snapshot;
 const ADMIT_JOB: &str = "/* admit_job */
 WITH job AS (
     INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
-                      state, deadline_at, resume_at)
+                      state, deadline_at, resume_at, reserved_tokens)
     SELECT new.owner_id, new.id, new.idempotency_key, new.key_origin, new.fingerprint, new.fingerprint_version, new.url,
            new.route, new.delivery, CASE WHEN new.first IS NULL THEN 'queued' ELSE 'running' END,
            now() + new.deadline * interval '1 millisecond',
-           CASE WHEN new.first IS NULL AND new.delivery = 'async' THEN now() + interval '60 s' END
+           CASE WHEN new.first IS NULL AND new.delivery = 'async' THEN now() + interval '60 s' END, new.reserved
     FROM unnest((SELECT $1::uuid[]), (SELECT $2::uuid[]), (SELECT $3::text[]), (SELECT $4::text[]), (SELECT $5::bytea[]),
                 (SELECT $6::int2[]), (SELECT $7::text[]), (SELECT $8::text[]), (SELECT $9::text[]),
-                (SELECT $12::int8[]), (SELECT $13::uuid[]), (SELECT $14::uuid[])) WITH ORDINALITY
+                (SELECT $12::int8[]), (SELECT $13::uuid[]), (SELECT $14::uuid[]), (SELECT $21::int8[])) WITH ORDINALITY
          AS new (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery,
-                 deadline, instance_id, first, n)
+                 deadline, instance_id, first, reserved, n)
     WHERE EXISTS (SELECT 1 FROM instances WHERE id = new.instance_id AND lease_until > now())
     ORDER BY new.n
     ON CONFLICT ON CONSTRAINT jobs_one_per_key DO NOTHING
@@ -133,6 +133,7 @@ fn admit_job(rows: &[Arc<NewJob>]) -> Query<'_, sqlx::Postgres, PgArguments> {
         .bind(first!(|first| millis(first.timeout)))
         .bind(first!(|first| millis(first.settle)))
         .bind(column!(|row| row.callback.as_deref()))
+        .bind(column!(|row| tokens(row.reserved_tokens)))
 }
 
 /// A job found by its key, with its answer.

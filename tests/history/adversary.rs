@@ -83,6 +83,7 @@ impl Adversary {
             callback: None,
             deadline: Duration::from_secs(86_400),
             instance,
+            reserved_tokens: None,
             first: Some(FirstAttempt { id: key_of.id, candidate, timeout: TIMEOUT, settle: SETTLE }),
         };
         (new, key_of)

@@ -15,6 +15,7 @@ mod double_click;
 mod evidence;
 mod failover;
 mod guards;
+mod limits;
 mod next_target;
 mod owners;
 mod reconcile;

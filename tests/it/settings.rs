@@ -1,5 +1,8 @@
 //! Every setting that is wrong is named together with its cure, all at once, and the exit status is 2.
 
+use interlock::config::Config;
+use interlock::domain::limits::Limit;
+
 use crate::command::Workplace;
 
 const SOUND: &str = r#"
@@ -289,6 +292,29 @@ fn addresses_numbers_and_words_are_checked() {
             &[&format!("routes.support.{setting}"), "`maybe`", words],
         );
     }
+}
+
+#[test]
+fn limits_are_whole_numbers_or_unlimited() {
+    let cure = "whole number from 1";
+    for wrong in ["0", "-1", "1.5", "\"many\"", "true"] {
+        let table = format!("[limits]\ntokens_per_minute = {wrong}\n[server]");
+        refused("[server]", &table, &["limits.tokens_per_minute", cure, "\"unlimited\""]);
+        let table = format!("[owners.\"acme & sons\"]\nconcurrent_jobs = {wrong}\n[server]");
+        refused("[server]", &table, &["owners.acme & sons.concurrent_jobs", cure]);
+    }
+    refused("[server]", "[limits]\nrequests = 1\n[server]", &["unknown field `requests`"]);
+    refused("[server]", "[server]\nmax_jobs = 0", &["server.max_jobs", "at least 1"]);
+    let limits = "[limits]\nrequests_per_minute = 60\nconcurrent_jobs = 5\n
+                  [owners.acme]\nrequests_per_minute = \"unlimited\"\ntokens_per_minute = 9\n";
+    let config = Config::parse(limits, "the test's settings").expect("sound settings").limits;
+    let limit = |requests, tokens, jobs| Limit {
+        requests_per_minute: requests,
+        tokens_per_minute: tokens,
+        concurrent_jobs: jobs,
+    };
+    assert_eq!(config.of("anybody"), limit(Some(60), None, Some(5)));
+    assert_eq!(config.of("acme"), limit(None, Some(9), Some(5)), "what an owner's table leaves out is as everybody's");
 }
 
 /// Each would end the process at its start: a semaphore or a pool of that size cannot be made.

@@ -171,6 +171,7 @@ impl World {
             updated_at: T0,
             deadline_at: at(86_400),
             erased: false,
+            reserved_tokens: None,
         };
         let snapshot = Snapshot { job, attempts: self.attempts.clone(), read_at: self.now };
         next_step(&Situation {

@@ -23,6 +23,9 @@ impl Runner {
     /// Commits the start, then calls. Somebody else's start, or a stale decision, is no error: read again.
     pub(super) async fn start(&mut self, snapshot: &Snapshot, candidate: Candidate, round: i32, at: Timestamp) -> Then {
         self.publish(Progress::Running);
+        if let (None, Some(tokens)) = (&self.hold, self.reserved_tokens) {
+            self.hold = Some(self.engine.inner.limits.resume(self.owner, tokens));
+        }
         let pause = Duration::try_from(at - snapshot.read_at).unwrap_or_default();
         if !pause.is_zero() {
             match self.sleep(Some(pause)).await {

@@ -44,6 +44,7 @@ INSERT INTO rechecks (permit_id, tries) VALUES (u(8), 1);
 INSERT INTO drift_counts (route, provider, model, suite_digest, bucket, verdict, answers) VALUES ('r', 'beta', 'm', 'd', now(), 'kept', 1);
 INSERT INTO contract_circuits (id, route, provider, model, suite, suite_digest, reason)
 SELECT u(n), 'r' || n, 'beta', 'm', 's', 'd', 'why' FROM generate_series(1, 2) n;
+INSERT INTO limit_usage (owner_id, instance_id, spent, held_requests, held_jobs, held_tokens) VALUES (u(1), u(1), '{}', 0, 0, 0);
 CREATE FUNCTION try_job(owner int, id int, key text) RETURNS void LANGUAGE sql AS $$
 INSERT INTO jobs (owner_id, id, idempotency_key, key_origin, fingerprint, fingerprint_version, url, route, delivery, state, deadline_at)
 VALUES (u(owner), u(id), key, 'client', sha256('x'), 1, '/', 'r', 'sync', 'queued', now() + interval '1 d') $$;
@@ -198,6 +199,15 @@ const REFUSED_OF_EVIDENCE: [(&str, &str); 16] = [
     ("contract_circuits_say_why", "UPDATE contract_circuits SET reason = ''"),
 ];
 
+#[rustfmt::skip]
+const REFUSED_OF_LIMITS: [(&str, &str); 5] = [
+    ("jobs_reserved_is_no_debt", "UPDATE jobs SET reserved_tokens = -1"),
+    ("limit_usage_pkey", "INSERT INTO limit_usage SELECT * FROM limit_usage"),
+    ("limit_usage_has_an_owner", "UPDATE limit_usage SET owner_id = u(99)"),
+    ("limit_usage_spent_is_by_slot", "UPDATE limit_usage SET spent = '[]'"),
+    ("limit_usage_is_no_debt", "UPDATE limit_usage SET held_tokens = -1"),
+];
+
 /// Their first column is a primary key already: they are only the other end of a foreign key.
 const REFERRED_TO: [&str; 2] = ["contract_runs_evidence", "permits_target"];
 
@@ -206,7 +216,7 @@ async fn every_named_constraint_refuses_what_it_must() {
     let ground = Ground::new().await;
     ground.sql(ROWS).await;
     let mut proved: BTreeSet<String> = REFERRED_TO.iter().map(|name| (*name).to_owned()).collect();
-    let more = REFUSED_OF_LOOKUPS.into_iter().chain(REFUSED_OF_EVIDENCE);
+    let more = REFUSED_OF_LOOKUPS.into_iter().chain(REFUSED_OF_EVIDENCE).chain(REFUSED_OF_LIMITS);
     for (constraint, sql) in REFUSED.into_iter().chain(REFUSED_ELSEWHERE).chain(more) {
         let mut tx = ground.pool.begin().await.expect("a transaction");
         let error = match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await {

@@ -103,6 +103,7 @@ impl Ground {
             callback: None,
             deadline: 24 * HOUR,
             instance: self.instance,
+            reserved_tokens: None,
             first: started.then_some(first),
         }
     }
