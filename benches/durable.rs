@@ -27,6 +27,7 @@ use world::{Cpu, World};
 
 const CLIENTS: [usize; 4] = [1, 16, 64, 256];
 
+#[expect(clippy::disallowed_methods, reason = "how this program tells itself, started again, that it is the gateway")]
 fn main() -> ExitCode {
     if let Ok(told_at) = std::env::var(count::TOLD_AT) {
         return count::gateway(&told_at);

@@ -3,7 +3,7 @@
 //! Read [`jobs`] and [`attempts`] for the transitions of a job's life. The guards stand in the statements themselves
 //! (expected state, version, lease); not exactly one row means that somebody else has it ([`StoreError::LostRace`] or
 //! an answer that says so), never that something is broken. Behind [`Store::admit`] and [`Store::complete`] many jobs' rows
-//! share one statement and one commit ([`writer`]).
+//! share one statement and one commit (`writer`).
 
 pub mod attempts;
 pub mod callbacks;

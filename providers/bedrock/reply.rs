@@ -1,4 +1,4 @@
-//! Converse's answer, read as the chat completion that it means; whole and streamed through the same [`Reading`].
+//! Converse's answer, read as the chat completion that it means; whole and streamed through the same `Reading`.
 //!
 //! Reasoning goes into `reasoning_content`; signed or hidden, also into `thinking_blocks`, under Anthropic's names, from
 //! where it can go back. Citations go into the message's `citations`, and blocks that OpenAI has no word for (what the

@@ -1,4 +1,4 @@
-//! Cohere's answer, read as the chat completion that it means; whole and streamed through the same [`Reading`].
+//! Cohere's answer, read as the chat completion that it means; whole and streamed through the same `Reading`.
 //!
 //! Thinking and the plan for its calls go into `reasoning_content`, citations into the message's `citations`. Tokens
 //! are counted as billed: `usage.tokens` also holds Cohere's own prompt, which nobody pays for. Answers do not name

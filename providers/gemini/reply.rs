@@ -1,5 +1,5 @@
 //! Google's answer, read as the chat completion that it means. A whole answer is one `GenerateContentResponse`, a
-//! streamed one several: both go through [`Reading`], so that they mean the same.
+//! streamed one several: both go through `Reading`, so that they mean the same.
 //!
 //! Thoughts go into `reasoning_content`, signatures into `extra_content.google.thought_signature` (Google's own place
 //! in the client's dialect), other kinds of parts into `other_blocks`, and what a candidate says beside its content

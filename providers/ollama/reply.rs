@@ -1,5 +1,5 @@
 //! Ollama's answer, read as the chat completion that it means. A whole answer is one document, a streamed one several:
-//! both go through [`Reading`], so that they mean the same. `stop` beside calls is `tool_calls`.
+//! both go through `Reading`, so that they mean the same. `stop` beside calls is `tool_calls`.
 //!
 //! It gives no id to an answer, and often none to a call: they are made from `created_at` and the call's number, the
 //! same each time.

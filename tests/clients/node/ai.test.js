@@ -1,0 +1,43 @@
+// Vercel's AI SDK, by its OpenAI-compatible provider.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateObject, generateText, streamText, tool } from "ai";
+import { z } from "zod";
+import { apiKey, baseURL, intent, models, providerCalls } from "./world.js";
+
+const interlock = createOpenAICompatible({ name: "interlock", baseURL, apiKey, supportsStructuredOutputs: true });
+
+for (const model of models) {
+  test(`${model}: text and stream`, async () => {
+    const headers = intent();
+    const whole = await generateText({ model: interlock(model), prompt: "hello there", headers });
+    assert.match(whole.text, /hello there/);
+    const streamed = streamText({ model: interlock(model), prompt: "hello there", headers });
+    assert.equal(await streamed.text, whole.text);
+    assert.equal(await streamed.finishReason, "stop");
+  });
+
+  test(`${model}: an object of a schema`, async () => {
+    const schema = z.object({ title: z.string(), urgent: z.boolean() });
+    const made = await generateObject({ model: interlock(model), schema, prompt: "Login is broken", headers: intent() });
+    assert.equal(typeof made.object.urgent, "boolean");
+  });
+
+  test(`${model}: parallel tools`, async () => {
+    const find_order = tool({ description: "Finds an order.", inputSchema: z.object({ number: z.int() }) });
+    const prompt = 'find_order for {"number": 1} and {"number": 2}';
+    const asked = { model: interlock(model), tools: { find_order }, toolChoice: "required", prompt };
+    const made = await generateText({ ...asked, headers: intent() });
+    assert.deepEqual(made.toolCalls.map((call) => call.input), [{ number: 1 }, { number: 2 }]);
+  });
+}
+
+test("its retries are one job: a provider that is never called twice for one answer", async () => {
+  const before = await providerCalls("slow");
+  const headers = intent();
+  const ask = () => generateText({ model: interlock("slow"), prompt: "hello", headers });
+  const [one, two] = await Promise.all([ask(), ask()]);
+  assert.deepEqual([one.text, two.text], ["late", "late"]);
+  assert.equal((await providerCalls("slow")) - before, 1);
+});

@@ -1,0 +1,89 @@
+// OpenAI's own Node client.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import OpenAI from "openai";
+import { zodResponseFormat } from "openai/helpers/zod";
+import { z } from "zod";
+import { apiKey, baseURL, hello, intent, models, providerCalls } from "./world.js";
+
+const client = new OpenAI({ baseURL, apiKey });
+const parameters = { type: "object", properties: { number: { type: "integer" } }, required: ["number"] };
+const tools = [{ type: "function", function: { name: "find_order", description: "Finds an order.", parameters } }];
+const twoOrders = [{ role: "user", content: 'find_order for {"number": 1} and {"number": 2}' }];
+
+for (const model of models) {
+  test(`${model}: plain, replayed byte for byte`, async () => {
+    const headers = intent();
+    const ask = () => client.chat.completions.create({ model, messages: hello }, { headers }).withResponse();
+    const [first, again] = [await ask(), await ask()];
+    assert.match(first.data.choices[0].message.content, /hello there/);
+    assert.deepEqual(again.data, first.data);
+    assert.equal(again.response.headers.get("idempotent-replayed"), "true");
+  });
+
+  test(`${model}: the stream says what the whole says`, async () => {
+    const headers = intent();
+    const asked = { model, messages: hello, stream: true, stream_options: { include_usage: true } };
+    let text = "";
+    let usage;
+    for await (const chunk of await client.chat.completions.create(asked, { headers })) {
+      text += chunk.choices[0]?.delta.content ?? "";
+      usage = chunk.usage ?? usage;
+    }
+    const whole = await client.chat.completions.create({ model, messages: hello }, { headers });
+    assert.equal(text, whole.choices[0].message.content);
+    assert.deepEqual(usage, whole.usage);
+  });
+
+  test(`${model}: parallel tools, whole and streamed`, async () => {
+    const asked = { model, messages: twoOrders, tools, tool_choice: "required" };
+    const whole = await client.chat.completions.create(asked, { headers: intent() });
+    const streamed = await client.chat.completions.stream(asked, { headers: intent() }).finalChatCompletion();
+    for (const answer of [whole, streamed]) {
+      const calls = answer.choices[0].message.tool_calls;
+      assert.deepEqual(calls.map((call) => JSON.parse(call.function.arguments)), [{ number: 1 }, { number: 2 }]);
+    }
+  });
+
+  test(`${model}: the parse helper`, async () => {
+    const response_format = zodResponseFormat(z.object({ title: z.string(), urgent: z.boolean() }), "ticket");
+    const answer = await client.chat.completions.parse(
+      { model, messages: [{ role: "user", content: "Login is broken" }], response_format },
+      { headers: intent() },
+    );
+    assert.equal(typeof answer.choices[0].message.parsed.urgent, "boolean");
+  });
+}
+
+for (const [model, raised, status] of [
+  ["limited", OpenAI.RateLimitError, 429],
+  ["broken", OpenAI.InternalServerError, 502],
+  ["overloaded", OpenAI.InternalServerError, 503],
+  ["refusing", OpenAI.BadRequestError, 400],
+  ["no-such-route", OpenAI.NotFoundError, 404],
+]) {
+  test(`${model} raises its class`, async () => {
+    const asked = client.chat.completions.create({ model, messages: hello }, { headers: intent(), maxRetries: 0 });
+    await assert.rejects(asked, (error) => error instanceof raised && error.status === status);
+  });
+}
+
+test("a wrong key, a missing one, a conflict", async () => {
+  const stranger = new OpenAI({ baseURL, apiKey: "ilk_nobody", maxRetries: 0 });
+  const asked = stranger.chat.completions.create({ model: "chat", messages: hello }, { headers: intent() });
+  await assert.rejects(asked, OpenAI.AuthenticationError);
+  const keyless = client.chat.completions.create({ model: "chat", messages: hello });
+  await assert.rejects(keyless, (error) => error.code === "idempotency_key_missing");
+  const headers = intent();
+  await client.chat.completions.create({ model: "chat", messages: hello }, { headers });
+  const other = [{ role: "user", content: "something else" }];
+  await assert.rejects(client.chat.completions.create({ model: "chat", messages: other }, { headers }), OpenAI.ConflictError);
+});
+
+test("retries after timeouts are one call at the provider", async () => {
+  const before = await providerCalls("slow");
+  const asked = { model: "slow", messages: hello };
+  const answer = await client.chat.completions.create(asked, { headers: intent(), timeout: 700, maxRetries: 5 });
+  assert.equal(answer.choices[0].message.content, "late");
+  assert.equal((await providerCalls("slow")) - before, 1);
+});

@@ -1,0 +1,119 @@
+"""A gateway with simulated providers behind it, and a command that is run against them.
+
+    python world.py COMMAND...
+
+Starts `interlock sim`, a provider that breaks in a way named by the model, and `interlock serve` on a private Postgres,
+all on free ports of the loopback; runs the command with GATEWAY, GATEWAY_KEY and FAULTY in its environment; stops
+everything. INTERLOCK names the binary.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ANSWER = {
+    "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "slow",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "late"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+}
+# What each model answers: a status, headers, an error's type and its words.
+FAULTS = {
+    "limited": (429, {"retry-after": "7"}, "rate_limit_exceeded", "Rate limit reached"),
+    "broken": (500, {}, "server_error", "The server had an error"),
+    "overloaded": (503, {}, "overloaded", "The engine is overloaded"),
+    "forbidden": (401, {}, "invalid_api_key", "Incorrect API key provided"),
+    "refusing": (400, {}, "invalid_request_error", "'temperature' is too high"),
+}
+SLOW = 2.0
+ROUTES = ["slow", *FAULTS]
+
+
+class Faulty(BaseHTTPRequestHandler):
+    """Breaks as its model is named, and tells how often each was called."""
+
+    protocol_version = "HTTP/1.1"
+    calls: dict = {}
+
+    def do_GET(self):
+        self.answer(200, {}, self.calls)
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        model = asked["model"]
+        self.calls[model] = self.calls.get(model, 0) + 1
+        if model == "slow":
+            time.sleep(SLOW)
+            return self.answer(200, {}, ANSWER)
+        status, headers, code, words = FAULTS[model]
+        self.answer(status, headers, {"error": {"message": words, "type": code, "code": code, "param": None}})
+
+    def answer(self, status, headers, body):
+        body = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**headers, "content-type": "application/json", "content-length": len(body)}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def settings(sim, faulty):
+    routes = [f'[routes.{name}]\ntargets = ["faulty/{name}"]\nretries = 0\n' for name in ROUTES]
+    return "\n".join([
+        '[server]\nlisten = "127.0.0.1:0"\noperator_listen = "127.0.0.1:0"\noperator_token = "env:OPERATOR_TOKEN"\n',
+        f'[providers.openai]\nadapter = "openai"\nbase_url = "{sim}"\n',
+        f'[providers.anthropic]\nadapter = "anthropic"\nbase_url = "{sim}"\n',
+        f'[providers.faulty]\nadapter = "openai"\nbase_url = "{faulty}"\n',
+        '[routes.chat]\ntargets = ["openai/sim-1"]\n',
+        '[routes.claude]\ntargets = ["anthropic/sim-1"]\n',
+        *routes,
+    ])
+
+
+def start(binary, *arguments, **more):
+    """A process, and the first http address that it prints."""
+    process = subprocess.Popen([binary, *arguments], stdout=subprocess.PIPE, text=True, **more)
+    for line in process.stdout:
+        if "http://" in line:
+            return process, "http://" + line.split("http://")[1].split('"')[0].strip()
+    raise SystemExit(f"{binary} {' '.join(arguments)} did not start")
+
+
+def main(command):
+    binary = os.environ["INTERLOCK"]
+    here = pathlib.Path(tempfile.mkdtemp(prefix="interlock-clients-"))
+    here.chmod(0o755)
+    faulty = ThreadingHTTPServer(("127.0.0.1", 0), Faulty)
+    threading.Thread(target=faulty.serve_forever, daemon=True).start()
+    faulty_at = f"http://127.0.0.1:{faulty.server_port}"
+    running = []
+    try:
+        sim, sim_at = start(binary, "sim", "--listen", "127.0.0.1:0")
+        running.append(sim)
+        config = here / "interlock.toml"
+        config.write_text(settings(sim_at, faulty_at))
+        env = {**os.environ, "OPERATOR_TOKEN": "operator-token-of-the-client-tests", "INTERLOCK_LOG": "error"}
+        at = {"cwd": here, "env": env}
+        gateway, gateway_at = start(binary, "--config", str(config), "serve", **at)
+        running.append(gateway)
+        made = subprocess.run([binary, "--config", str(config), "--json", "key", "create", "--owner", "clients"],
+                              check=True, capture_output=True, text=True, **at)
+        key = json.loads(made.stdout)["key"]
+        world = {"GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at}
+        return subprocess.run(command, env={**os.environ, **world}).returncode
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
