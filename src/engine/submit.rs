@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use providers::canonical::Request;
+use providers::dialects::Dialect;
 use providers::failure::{Failure, Proof};
-use providers::json::{Json, Object};
-use providers::openai::request::InvalidRequest;
+use providers::json::Json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -22,10 +22,7 @@ use crate::domain::key::IdempotencyKey;
 use crate::domain::route::{Candidate, Route};
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
-use crate::store::jobs::{Admitted, FirstAttempt, NewJob};
-
-/// The operation that every job here is: chat completions in OpenAI's dialect.
-pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
+use crate::store::jobs::{Admitted, FirstAttempt, NewJob, StoredRequest};
 
 /// One client's intent, read and checked.
 #[derive(Debug)]
@@ -33,7 +30,8 @@ pub struct Submission {
     pub owner: OwnerId,
     /// `None`: the gateway makes one.
     pub key: Option<IdempotencyKey>,
-    pub url: &'static str,
+    /// The operation, in the words of the client's dialect.
+    pub dialect: Dialect,
     /// What makes two payloads the same intent.
     pub fingerprint: [u8; 32],
     pub route: Arc<Route>,
@@ -149,7 +147,7 @@ impl Engine {
             return Err(EngineError::Draining);
         }
         let id = JobId::fresh();
-        let Submission { owner, key, url, fingerprint, route, request, body, metadata, callback, delivery } =
+        let Submission { owner, key, dialect, fingerprint, route, request, body, metadata, callback, delivery } =
             submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
         let key = key.unwrap_or_else(|| IdempotencyKey::generated(id));
@@ -160,7 +158,7 @@ impl Engine {
             key_origin,
             fingerprint,
             fingerprint_version: VERSION,
-            url: url.to_owned(),
+            url: dialect.url().to_owned(),
             route: route.name.clone(),
             delivery,
             body,
@@ -263,12 +261,6 @@ impl Engine {
         }
     }
 
-    /// Reads a stored request again.
-    pub(super) fn reread(&self, body: &[u8]) -> Option<Request> {
-        let Ok(Json::Object(object)) = Json::parse(body) else { return None };
-        read_request(object).ok()
-    }
-
     /// This process's clock. Only for circuits and the console's sessions; leases and deadlines are the database's.
     #[expect(clippy::disallowed_methods, reason = "the one wall clock of the engine")]
     pub fn clock(&self) -> Timestamp {
@@ -276,7 +268,8 @@ impl Engine {
     }
 }
 
-/// Reads a chat request of the OpenAI dialect.
-pub fn read_request(body: Object) -> Result<Request, InvalidRequest> {
-    providers::openai::request::parse(body)
+/// Reads a stored request again.
+pub(super) fn reread(stored: &StoredRequest) -> Option<Request> {
+    let Ok(Json::Object(object)) = Json::parse(&stored.body) else { return None };
+    Dialect::of_url(&stored.url)?.parse(object).ok()
 }
