@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::canonical::{Answer, Request};
+use crate::dialects::Dialect;
 use crate::failure::Failure;
 use crate::lookup::{LookupAnswer, LookupRequest, Way};
 
@@ -68,6 +69,17 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
     /// Name and revision of the translation: `openai/1`. It rises with every change of what is sent or of how an
     /// answer is read, and ends the permits that were earned under the old one.
     fn version(&self) -> String;
+
+    /// The dialect of clients that this wire format is: such a client's own document goes through unread
+    /// ([`crate::canonical::Request::native`]), and so does the answer to it. `None`: everything is translated.
+    fn dialect(&self) -> Option<Dialect> {
+        None
+    }
+
+    /// Whether requests for embeddings can be put to this provider.
+    fn embeds(&self) -> bool {
+        false
+    }
 
     /// The request on this provider's wire. Names what it cannot carry.
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported>;
@@ -177,11 +189,12 @@ pub trait Adapter: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// One thing that a stream says, in the client's dialect.
+/// One thing that a stream says, as it is stored and shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPiece {
-    /// The JSON of one OpenAI `chat.completion.chunk`, without `data: ` and line ends. `content`: it carries something
-    /// meaningful (text, refusal, tool call, reasoning), not only a role, a finish reason or usage.
+    /// The JSON of one OpenAI `chat.completion.chunk` (or of one event of the client's own dialect, where the provider
+    /// speaks it), on one line, without `data: `. `content`: it carries something meaningful (text, refusal, tool call,
+    /// reasoning), not only a role, a finish reason or usage.
     Chunk { data: Bytes, content: bool },
     /// The chunk with usage and empty `choices`, at most once and last; forwarded only to clients that asked for it
     /// (`stream_options.include_usage`).

@@ -1,7 +1,8 @@
 //! Anthropic messages, version 2023-06-01 (platform.claude.com/docs/en/api/messages, read 2026-11-30).
 //!
-//! The client speaks OpenAI's dialect, so everything is translated: what this protocol cannot carry is refused by name
-//! before anything is sent, and an answer is rendered the same way each time, so that a replay gives the same bytes.
+//! For a client that speaks OpenAI's dialect everything is translated: what this protocol cannot carry is refused by
+//! name before anything is sent, and an answer is rendered the same way each time, so that a replay gives the same bytes.
+//! The document of a client that speaks this protocol itself goes through, and so does the answer.
 
 pub mod failure;
 pub mod reply;
@@ -13,6 +14,7 @@ use http::{HeaderName, HeaderValue};
 use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
+use crate::dialects::Dialect;
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::openai::{JSON, accept, closing, json_headers};
@@ -58,6 +60,10 @@ impl Adapter for Anthropic {
         format!("{}/{REVISION}", self.row.name)
     }
 
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Messages)
+    }
+
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
         let body = request::write(&self.row, request, context.model)?;
         let mut upstream = self.post("/messages", accept(request), body, context)?;
@@ -66,18 +72,19 @@ impl Adapter for Anthropic {
     }
 
     fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
+        let native = request::own_document(request).is_some();
         if request.stream {
-            return read_collected(stream::decoder(head)?, body);
+            return read_collected(stream::decoder(head, native)?, body);
         }
-        reply::read(head, body)
+        reply::read(head, body, native)
     }
 
     fn from_failure(&self, head: &Head, body: &[u8]) -> Failure {
         failure::read(&self.row, head, body)
     }
 
-    fn stream_decoder(&self, _request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
-        Some(stream::decoder(head))
+    fn stream_decoder(&self, request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
+        Some(stream::decoder(head, request::own_document(request).is_some()))
     }
 
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {

@@ -3,14 +3,19 @@
 //! A [`Request`] keeps the client's own document beside what was understood of it, so that a provider of the same
 //! format gets every field, known or not, with its digits unharmed. Nothing here does I/O.
 
+use std::sync::Arc;
+
+use crate::dialects::Native;
 use crate::json::{Json, Number, Object};
 
 /// A chat request as the client meant it.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The client's document, whole and in order (an OpenAI chat-completions body). The wire formats that speak the
-    /// same protocol change `model` in it and nothing else.
+    /// The client's document, whole and in order (an OpenAI chat-completions body, or what a body of another dialect
+    /// is in those words). The wire formats that speak the same protocol change `model` in it and nothing else.
     pub body: Object,
+    /// The client's own document, where it speaks another dialect than chat completions.
+    pub native: Option<Arc<Native>>,
     /// The name the client put into `model`: a route.
     pub model: String,
     /// Every message, in the client's order.
@@ -175,6 +180,6 @@ impl Usage {
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub reply: Reply,
-    /// The answer in the client's dialect.
+    /// The answer as a chat completion, or, where the provider speaks the client's own dialect, as it came.
     pub body: bytes::Bytes,
 }

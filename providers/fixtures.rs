@@ -223,7 +223,7 @@ fn every_provider_has_the_same_cases() {
 
 /// The recordings of public test suites, where the machine has them: `INTERLOCK_SHARED`, or `shared` beside the
 /// repository. They are not ours to copy.
-fn cassettes(name: &str) -> Option<Vec<Value>> {
+pub(crate) fn cassettes(name: &str) -> Option<Vec<Value>> {
     let shared = std::env::var_os("INTERLOCK_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"));
     let path = shared.join("cassettes").join(format!("{name}.jsonl"));
@@ -294,27 +294,45 @@ fn every_recorded_answer_is_read_and_every_recorded_failure_proves_something() {
     }
 }
 
+/// The recorded streams by the adapter that reads them, and how many there are at least.
+const STREAM_COUNTS: [(&str, &str, usize); 16] = [
+    ("openai-chat", "openai", 13),
+    ("openai-responses", "openai-responses", 12),
+    ("anthropic", "anthropic", 9),
+    ("mistral", "mistral", 4),
+    ("deepseek", "deepseek", 2),
+    ("openrouter", "openrouter", 9),
+    ("ollama", "ollama-openai", 2),
+    ("azure", "azure-models", 1),
+    ("azure", "openai-responses", 1),
+    ("deepseek", "openai-responses", 4),
+    ("openrouter", "openai-responses", 1),
+    ("xai", "openai-responses", 1),
+    ("gemini", "gemini", 13),
+    ("vertex", "vertex", 7),
+    ("cohere", "cohere", 7),
+    ("bedrock", "bedrock", 8),
+];
+
+/// The same for other modules' tests.
+pub(crate) fn stream_recordings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    STREAM_COUNTS.iter().map(|(cassette, adapter, _)| (*cassette, *adapter))
+}
+
+/// Hands every recorded stream of the adapter's own protocol on, with its source; does nothing where there are none.
+pub(crate) fn recorded_streams(cassette: &str, adapter: &str, mut hand_on: impl FnMut(&str, &Head, &[u8])) {
+    for exchange in cassettes(cassette).unwrap_or_default().iter().filter(|exchange| is_of(adapter, exchange)) {
+        let response = &exchange["response"];
+        if let Some(body) = streamed(response) {
+            hand_on(exchange["source"].as_str().unwrap(), &head(response), &body);
+        }
+    }
+}
+
 #[test]
 fn every_recorded_stream_is_one_whole_answer_and_none_when_it_is_cut() {
     let any = request(&json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": true}));
-    for (cassette, adapter, streams) in [
-        ("openai-chat", "openai", 13),
-        ("openai-responses", "openai-responses", 12),
-        ("anthropic", "anthropic", 9),
-        ("mistral", "mistral", 4),
-        ("deepseek", "deepseek", 2),
-        ("openrouter", "openrouter", 9),
-        ("ollama", "ollama-openai", 2),
-        ("azure", "azure-models", 1),
-        ("azure", "openai-responses", 1),
-        ("deepseek", "openai-responses", 4),
-        ("openrouter", "openai-responses", 1),
-        ("xai", "openai-responses", 1),
-        ("gemini", "gemini", 13),
-        ("vertex", "vertex", 7),
-        ("cohere", "cohere", 7),
-        ("bedrock", "bedrock", 8),
-    ] {
+    for (cassette, adapter, streams) in STREAM_COUNTS {
         let Some(exchanges) = cassettes(cassette) else { continue };
         let mut read = 0;
         for exchange in exchanges {

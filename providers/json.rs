@@ -117,6 +117,10 @@ impl Json {
         if let Json::Object(value) = self { Some(value) } else { None }
     }
 
+    pub fn as_object_mut(&mut self) -> Option<&mut Object> {
+        if let Json::Object(value) = self { Some(value) } else { None }
+    }
+
     pub fn into_object(self) -> Option<Object> {
         if let Json::Object(value) = self { Some(value) } else { None }
     }

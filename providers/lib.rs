@@ -10,7 +10,8 @@
 //! `leftover` (what all formats that are translated share: an answer as it is put together, and what of a request has
 //! no place), [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`], [`cohere`] and [`bedrock`] (one folder
 //! a wire format: `request`, `reply`, `stream`, `failure`), [`lookup`] (asking what became of a lost answer),
-//! [`transport`] (the only user of the HTTP client), [`tokens`] (local counters).
+//! [`transport`] (the only user of the HTTP client), [`tokens`] (local counters), [`dialects`] (what clients speak: into the
+//! canonical form and back).
 //!
 //! # How to add a provider
 //!
@@ -47,6 +48,7 @@ mod call_id;
 pub mod canonical;
 pub mod cohere;
 pub mod compatible;
+pub mod dialects;
 mod draft;
 mod error_shapes;
 mod eventstream;

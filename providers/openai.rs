@@ -1,6 +1,6 @@
 //! OpenAI chat completions, and everybody who speaks them: the adapter is one, its [`Row`] says where a provider departs.
 //!
-//! The client speaks this protocol too, so a request and an answer pass through with as little changed as possible:
+//! Clients speak this protocol too, so a request and an answer pass through with as little changed as possible:
 //! `model` on the way there, nothing on the way back unless the answer contradicts itself. So do the chunks of a stream.
 
 mod arguments;
@@ -25,6 +25,7 @@ use http::{HeaderName, HeaderValue};
 use crate::adapter::{Adapter, CallContext, Head, Rendered, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::{ChatPath, Row};
+use crate::dialects::embeddings;
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::lookup::{LookupAnswer, LookupRequest, Way};
@@ -44,12 +45,11 @@ impl OpenAi {
         OpenAi { row }
     }
 
-    fn chat_path(&self, model: &str) -> Result<Cow<'static, str>, Unsupported> {
+    /// Of the operation `/chat/completions` or `/embeddings`.
+    fn path(&self, operation: &'static str, model: &str) -> Result<Cow<'static, str>, Unsupported> {
         let path = match self.row.path {
-            ChatPath::Plain => Cow::Borrowed("/chat/completions"),
-            ChatPath::Deployment => {
-                Cow::Owned(format!("/openai/deployments/{}/chat/completions", request::in_path(model)?))
-            }
+            ChatPath::Plain => Cow::Borrowed(operation),
+            ChatPath::Deployment => Cow::Owned(format!("/openai/deployments/{}{operation}", request::in_path(model)?)),
         };
         Ok(match &self.row.api_version {
             None => path,
@@ -70,14 +70,23 @@ impl Adapter for OpenAi {
         }
     }
 
+    fn embeds(&self) -> bool {
+        true
+    }
+
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
+        if embeddings::is_asked(request) {
+            let body = embeddings::write(request, context.model);
+            return post(&self.row, &self.path("/embeddings", context.model)?, JSON, body, context);
+        }
         request::refuse(&self.row, request)?;
         let marked = match self.row.lookup {
             Some(Way::Stored) => Some(stored::mark(request, context.attempt_id)?),
             Some(Way::Conversation | Way::Background) | None => None,
         };
         let body = request::to_upstream(&self.row, marked.as_ref().unwrap_or(request), context.model);
-        let mut upstream = post(&self.row, &self.chat_path(context.model)?, accept(request), body, context)?;
+        let path = self.path("/chat/completions", context.model)?;
+        let mut upstream = post(&self.row, &path, accept(request), body, context)?;
         upstream.headers.extend(closing(&self.row, request));
         if self.row.lookup == Some(Way::Conversation) && request.stream {
             upstream.headers.push((conversation::HEADER, id_header(context.attempt_id)?));
@@ -86,6 +95,9 @@ impl Adapter for OpenAi {
     }
 
     fn from_upstream(&self, request: &Request, head: &Head, body: &Bytes) -> Result<Answer, Failure> {
+        if embeddings::is_asked(request) {
+            return embeddings::read(head, body);
+        }
         // A stream that was collected first: the same answer as if it had been read as it came.
         if request.stream {
             return read_collected(stream::decoder(&self.row, request, head)?, body);
@@ -147,6 +159,10 @@ impl Adapter for OpenAi {
     }
 
     fn lookup(&self, request: &Request, context: &CallContext<'_>, _reference: Option<&str>) -> Option<LookupRequest> {
+        // Nobody stores vectors.
+        if embeddings::is_asked(request) {
+            return None;
+        }
         match self.row.lookup? {
             Way::Stored => stored::question(context),
             Way::Conversation => conversation::question(request, context),

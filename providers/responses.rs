@@ -1,7 +1,8 @@
 //! OpenAI responses (OpenAPI 2.3.0: `createResponse`, and the guides on streaming and background mode; read 2026-11-30).
 //!
-//! The client speaks chat completions, so everything is translated: what this protocol cannot carry is refused by name
-//! before anything is sent. Where the two have other defaults (storing, strict tools), what the client meant is written
+//! For a client that speaks chat completions everything is translated: what this protocol cannot carry is refused by
+//! name before anything is sent. The document of a client that speaks this protocol itself goes through, and so does the
+//! answer. Where the two have other defaults (storing, strict tools), what the client meant is written
 //! out. In background mode (`lookup = "background"`) the work goes on at the provider without us, under an id of its own.
 
 mod background;
@@ -17,6 +18,7 @@ use http::HeaderValue;
 use crate::adapter::{Adapter, CallContext, Head, StreamDecoder, Unsupported, UpstreamRequest};
 use crate::canonical::{Answer, Request};
 use crate::compatible::Row;
+use crate::dialects::Dialect;
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::lookup::{LookupAnswer, LookupRequest, Way};
@@ -25,6 +27,11 @@ use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
 const REVISION: u32 = 1;
+
+/// Whether the client speaks this protocol itself.
+fn is_native(request: &Request) -> bool {
+    request::own_document(request).is_some()
+}
 
 /// Speaks OpenAI responses to the provider that its row describes.
 #[derive(Debug, Clone)]
@@ -54,6 +61,10 @@ impl Adapter for Responses {
         }
     }
 
+    fn dialect(&self) -> Option<Dialect> {
+        Some(Dialect::Responses)
+    }
+
     fn to_upstream(&self, request: &Request, context: &CallContext<'_>) -> Result<UpstreamRequest, Unsupported> {
         let mut body = request::write(request, context.model)?;
         if self.in_background() {
@@ -65,9 +76,9 @@ impl Adapter for Responses {
 
     fn from_upstream(&self, request: &Request, head: &Head, body: &bytes::Bytes) -> Result<Answer, Failure> {
         if self.streams(request) {
-            return read_collected(stream::decoder(head, self.in_background())?, body);
+            return read_collected(stream::decoder(head, self.in_background(), is_native(request))?, body);
         }
-        reply::read(head, body)
+        reply::read(head, body, is_native(request))
     }
 
     fn from_failure(&self, head: &Head, body: &[u8]) -> Failure {
@@ -79,8 +90,8 @@ impl Adapter for Responses {
         request.stream || self.in_background()
     }
 
-    fn stream_decoder(&self, _request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
-        Some(stream::decoder(head, self.in_background()))
+    fn stream_decoder(&self, request: &Request, head: &Head) -> Option<Result<Box<dyn StreamDecoder>, Failure>> {
+        Some(stream::decoder(head, self.in_background(), is_native(request)))
     }
 
     fn to_count(&self, request: &Request, context: &CallContext<'_>) -> Option<Result<UpstreamRequest, Unsupported>> {
@@ -103,13 +114,13 @@ impl Adapter for Responses {
 
     fn from_lookup(
         &self,
-        _request: &Request,
+        request: &Request,
         _context: &CallContext<'_>,
         asked: &LookupRequest,
         head: &Head,
         body: &[u8],
     ) -> LookupAnswer {
-        background::read(&self.row, asked, head, body)
+        background::read(&self.row, asked, head, body, is_native(request))
     }
 
     fn cancel(&self, context: &CallContext<'_>, reference: Option<&str>) -> Option<LookupRequest> {

@@ -13,10 +13,10 @@ use crate::openai::request::parse;
 use crate::stream::sampling::{decode, frames};
 
 /// Deterministic, so that a failure can be repeated.
-struct Dice(u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }
@@ -38,7 +38,7 @@ impl Dice {
     }
 
     /// Replaces, removes or doubles one value somewhere below.
-    fn spoil(&mut self, value: &mut Value) {
+    pub fn spoil(&mut self, value: &mut Value) {
         let here = self.roll(4) == 0;
         match value {
             Value::Array(items) if !here && !items.is_empty() => {

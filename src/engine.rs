@@ -14,6 +14,7 @@ pub mod call_off;
 pub mod calls;
 pub mod certify;
 pub mod circuits;
+pub mod count;
 pub mod gate;
 pub mod keys;
 pub mod lease;

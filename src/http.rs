@@ -6,8 +6,9 @@
 pub mod admin;
 mod auth;
 pub mod body;
-mod chat;
 pub mod contracts;
+mod count;
+mod dialects;
 mod events;
 pub mod extract;
 pub mod headers;
@@ -16,17 +17,16 @@ pub mod jobs;
 mod limits;
 mod models;
 pub mod problem;
+mod request_id;
+mod responses;
 pub mod serve;
 mod stream;
 pub mod view;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
-use uuid::Uuid;
 
 use crate::engine::Engine;
 use problem::{Problem, Shape};
@@ -34,7 +34,13 @@ use problem::{Problem, Shape};
 /// What applications see.
 pub fn application(engine: Engine) -> Router {
     Router::new()
-        .route("/v1/chat/completions", post(chat::create))
+        .route("/v1/chat/completions", post(dialects::chat))
+        .route("/v1/messages", post(dialects::messages))
+        .route("/v1/messages/count_tokens", post(count::messages))
+        .route("/v1/responses", post(dialects::responses))
+        .route("/v1/responses/{id}", get(responses::show))
+        .route("/v1/responses/{id}/cancel", post(responses::cancel))
+        .route("/v1/embeddings", post(dialects::embeddings))
         .route("/v1/models", get(models::list))
         .route("/v1/jobs", post(jobs::create).get(jobs::list))
         .route("/v1/jobs/{id}", get(jobs::show))
@@ -47,7 +53,7 @@ pub fn application(engine: Engine) -> Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(engine.clone(), limits::tell))
-        .layer(middleware::from_fn(stamp))
+        .layer(middleware::from_fn(request_id::stamp))
         .with_state(engine)
 }
 
@@ -73,7 +79,7 @@ pub fn operator(engine: Engine) -> Router {
         .route("/metrics", get(health::metrics))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(stamp))
+        .layer(middleware::from_fn(request_id::stamp))
         .with_state(engine)
 }
 
@@ -83,13 +89,4 @@ async fn nothing_here() -> Response {
 
 async fn wrong_method() -> Response {
     Problem::WrongMethod.answer(Shape::Problem)
-}
-
-/// A fresh request id on every answer: it is never stored and never replayed.
-async fn stamp(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    if let Ok(id) = HeaderValue::from_str(&format!("req_{}", Uuid::now_v7().simple())) {
-        response.headers_mut().insert(HeaderName::from_static("x-request-id"), id);
-    }
-    response
 }

@@ -2,12 +2,14 @@
 //! it is the same bytes each time: `created` is the answer's `Date`, or 0.
 //!
 //! Nothing is lost: thinking goes into `reasoning_content` and, signed, into `thinking_blocks`; blocks that OpenAI has no
-//! word for stay whole in `other_blocks`. `pause_turn` needs a continuation that the client's dialect cannot ask for, so
-//! it is no answer.
+//! word for stay whole in `other_blocks`. `pause_turn` needs a continuation that chat completions cannot ask for, so
+//! there it is no answer. For a client of this protocol (`native`) the answer is checked, and goes on as it came.
 
 pub(super) mod render;
 #[cfg(test)]
 mod tests;
+
+use bytes::Bytes;
 
 use crate::adapter::Head;
 use crate::canonical::{Answer, Choice, Finish, Reply, ToolCall, Usage};
@@ -38,10 +40,32 @@ struct Counted {
 #[derive(Debug, PartialEq, Eq)]
 struct Unreadable;
 
-pub(crate) fn read(head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+pub(crate) fn read(head: &Head, body: &[u8], native: bool) -> Result<Answer, Failure> {
     let json = Json::parse(body)
         .map_err(|error| refusal::invalid_answer(head.status, format!("the answer is not JSON: {error}")))?;
+    if native {
+        return read_native(head, json, None, |_| Bytes::copy_from_slice(body));
+    }
     read_message(head, &json, None)
+}
+
+/// For a client of this protocol, who can go on with a paused turn.
+pub(super) fn read_native(
+    head: &Head,
+    json: Json,
+    streamed: Option<&Streamed<'_>>,
+    body: impl FnOnce(&Json) -> Bytes,
+) -> Result<Answer, Failure> {
+    let paused = json.get("stop_reason").and_then(Json::as_str) == Some("pause_turn");
+    let answer = match (paused, &json) {
+        (true, Json::Object(message)) => {
+            let mut message = message.clone();
+            message.insert("stop_reason", "end_turn");
+            read_message(head, &Json::Object(message), streamed)?
+        }
+        _ => read_message(head, &json, streamed)?,
+    };
+    Ok(Answer { body: body(&json), ..answer })
 }
 
 /// What only a stream knows of its message: each block's arguments as the client has seen them, by their place.

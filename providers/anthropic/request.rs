@@ -9,10 +9,14 @@ mod tools;
 use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat};
 use crate::compatible::Row;
+use crate::dialects::Dialect;
 use crate::json::{Json, Object};
 
 /// The body of `POST /messages`.
 pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Result<Json, Unsupported> {
+    if let Some(native) = own_document(request) {
+        return Ok(passed_on(native, model, request.stream));
+    }
     let mut body = prompt(request, model)?;
     body.insert("max_tokens", request.max_tokens.unwrap_or(row.default_max_tokens));
     if let Some(stops) = parameters::stop_sequences(request)? {
@@ -35,7 +39,53 @@ pub(crate) fn write(row: &Row, request: &Request, model: &str) -> Result<Json, U
 
 /// The body of `POST /messages/count_tokens`: what makes up the prompt, and nothing else.
 pub(crate) fn write_count(_row: &Row, request: &Request, model: &str) -> Result<Json, Unsupported> {
+    if let Some(native) = own_document(request) {
+        let Json::Object(mut body) = passed_on(native, model, false) else { return Ok(Json::Null) };
+        for name in NOT_COUNTED {
+            body.remove(name);
+        }
+        return Ok(Json::Object(body));
+    }
     prompt(request, model).map(Json::Object)
+}
+
+/// What the endpoint that counts does not take, since it does not make up the prompt.
+const NOT_COUNTED: [&str; 8] =
+    ["max_tokens", "stop_sequences", "temperature", "top_p", "top_k", "metadata", "service_tier", "container"];
+
+/// The document of a client that speaks this protocol itself.
+pub(super) fn own_document(request: &Request) -> Option<&Object> {
+    let native = request.native.as_deref().filter(|native| native.dialect == Dialect::Messages);
+    native.map(|native| native.body.as_ref())
+}
+
+/// The client's own document with the target's model and the delivery that was asked for, and nothing else changed: but
+/// reasoning that another vendor's answer brought has no signature, and would be refused.
+fn passed_on(native: &Object, model: &str, stream: bool) -> Json {
+    let mut body = Object::from_unique(
+        native
+            .iter()
+            .filter(|(name, _)| *name != "stream")
+            .map(|(name, value)| (name.to_owned(), if name == "model" { model.into() } else { value.clone() }))
+            .collect(),
+    );
+    if let Some(Json::Array(messages)) = body.get_mut("messages") {
+        for message in messages {
+            let Json::Object(message) = message else { continue };
+            if let Some(Json::Array(blocks)) = message.get_mut("content") {
+                blocks.retain(|block| !is_unsigned(block));
+            }
+        }
+    }
+    if stream {
+        body.insert("stream", true);
+    }
+    Json::Object(body)
+}
+
+fn is_unsigned(block: &Json) -> bool {
+    let text = |name: &str| block.get(name).and_then(Json::as_str);
+    text("type") == Some("thinking") && text("signature").is_some_and(str::is_empty)
 }
 
 fn prompt(request: &Request, model: &str) -> Result<Object, Unsupported> {

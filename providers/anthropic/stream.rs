@@ -3,14 +3,18 @@
 //! Events are collected into the message that they describe, and that is read as a whole answer is
 //! ([`super::reply`]), so that both forms mean the same. `message_stop` is the terminal event; the finish reason goes to
 //! the client with it, and not before. Events of unknown types are ignored, as Anthropic asks; a broken one is not.
+//! A client of this protocol (`native`) gets the events themselves, unknown ones too, read and checked in the same way.
 
 mod block;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
 use crate::anthropic::reply::{self, Streamed, render};
 use crate::canonical::{Answer, Choice, Finish};
+use crate::dialects::messages::input;
 use crate::failure::Failure;
 use crate::json::{Json, Object};
 use crate::refusal;
@@ -19,11 +23,19 @@ use crate::stream::{Protocol, ReadWhole, error_event, garbled};
 
 use block::Block;
 
-pub(super) fn decoder(head: &Head) -> Result<Box<dyn StreamDecoder>, Failure> {
-    let messages =
-        Messages { head: head.clone(), message: None, blocks: Vec::new(), calls: 0, complete: false, answer: None };
+pub(super) fn decoder(head: &Head, native: bool) -> Result<Box<dyn StreamDecoder>, Failure> {
+    let messages = Messages {
+        head: head.clone(),
+        message: None,
+        blocks: Vec::new(),
+        calls: 0,
+        complete: false,
+        answer: None,
+        native,
+        held: Vec::new(),
+    };
     let whole_head = head.clone();
-    crate::stream::decoder(head, messages, ReadWhole::new(move |body| reply::read(&whole_head, body)))
+    crate::stream::decoder(head, messages, ReadWhole::new(move |body| reply::read(&whole_head, body, native)))
 }
 
 #[derive(Debug)]
@@ -37,10 +49,94 @@ struct Messages {
     calls: u64,
     complete: bool,
     answer: Option<Answer>,
+    /// The client gets the events themselves.
+    native: bool,
+    /// Of those, the ones that tell how the answer ended: they wait for its end.
+    held: Vec<StreamPiece>,
 }
 
 impl Protocol for Messages {
     fn event(&mut self, event: Event, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
+        if !self.native {
+            return self.read(&event, out);
+        }
+        let mut told = Vec::new();
+        self.read(&event, &mut told)?;
+        let content = told.iter().any(|piece| matches!(piece, StreamPiece::Chunk { content: true, .. }));
+        self.pass_on(&event, content, out);
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn has_ended(&self) -> bool {
+        self.complete
+    }
+
+    fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure> {
+        if let Some(answer) = &self.answer {
+            return Ok(answer.clone());
+        }
+        for at in 0..self.blocks.len() {
+            self.close(at, out);
+        }
+        let message = self.whole()?;
+        let arguments = self.blocks.iter().map(|(_, block)| block.arguments()).collect();
+        let streamed = Streamed { arguments };
+        let answer = match self.native {
+            true => reply::read_native(&self.head, message.clone(), Some(&streamed), |message| self.own(message))?,
+            false => reply::read_message(&self.head, &message, Some(&streamed))?,
+        };
+        if let Some(choice) = answer.reply.choices.first() {
+            self.end(choice, out);
+        }
+        if let Some(usage) = reply::rendered_usage(&message) {
+            let mut chunk = self.chunk(Vec::new());
+            chunk.insert("usage", usage);
+            out.push(StreamPiece::Usage { data: Json::Object(chunk).to_bytes() });
+        }
+        self.answer = Some(answer.clone());
+        Ok(answer)
+    }
+}
+
+impl Messages {
+    /// The event as it came, on one line. What tells how the answer ended waits for its last word.
+    fn pass_on(&mut self, event: &Event, content: bool, out: &mut Vec<StreamPiece>) {
+        let Ok(Json::Object(mut read)) = Json::parse(event.data.as_bytes()) else { return };
+        if let (false, Some(name)) = (read.contains_key("type"), &event.name) {
+            read.insert("type", name.as_str());
+        }
+        let kind = read.get("type").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let piece = StreamPiece::Chunk { data: Json::Object(read).to_bytes(), content };
+        match kind.as_str() {
+            "ping" => {}
+            "message_delta" => self.held.push(piece),
+            "message_stop" => {
+                out.append(&mut self.held);
+                out.push(piece);
+            }
+            _ => out.push(piece),
+        }
+    }
+
+    /// The whole message for a client of this protocol: with the inputs of its calls.
+    fn own(&self, message: &Json) -> Bytes {
+        let mut message = message.clone();
+        let content = message.as_object_mut().and_then(|message| message.get_mut("content"));
+        if let Some(Json::Array(content)) = content {
+            for (item, (_, block)) in content.iter_mut().zip(&self.blocks) {
+                if let (Json::Object(item), Some(text)) = (item, block.arguments()) {
+                    item.insert("input", input(text));
+                }
+            }
+        }
+        message.to_bytes()
+    }
+
+    fn read(&mut self, event: &Event, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
         let data = event.data.trim();
         if data.is_empty() {
             return Ok(());
@@ -71,38 +167,6 @@ impl Protocol for Messages {
         }
     }
 
-    fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    fn has_ended(&self) -> bool {
-        self.complete
-    }
-
-    fn settle(&mut self, out: &mut Vec<StreamPiece>) -> Result<Answer, Failure> {
-        if let Some(answer) = &self.answer {
-            return Ok(answer.clone());
-        }
-        for at in 0..self.blocks.len() {
-            self.close(at, out);
-        }
-        let message = self.whole()?;
-        let arguments = self.blocks.iter().map(|(_, block)| block.arguments()).collect();
-        let answer = reply::read_message(&self.head, &message, Some(&Streamed { arguments }))?;
-        if let Some(choice) = answer.reply.choices.first() {
-            self.end(choice, out);
-        }
-        if let Some(usage) = reply::rendered_usage(&message) {
-            let mut chunk = self.chunk(Vec::new());
-            chunk.insert("usage", usage);
-            out.push(StreamPiece::Usage { data: Json::Object(chunk).to_bytes() });
-        }
-        self.answer = Some(answer.clone());
-        Ok(answer)
-    }
-}
-
-impl Messages {
     fn start(&mut self, event: &Json, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
         let message = event.get("message").and_then(Json::as_object);
         let message = message.ok_or_else(|| self.garbled("a message_start holds no message"))?;
@@ -159,6 +223,12 @@ impl Messages {
         let message = self.message.as_mut().ok_or_else(|| garbled(status, "a message_delta before its message"))?;
         for (name, value) in event.get("delta").and_then(Json::as_object).into_iter().flat_map(Object::iter) {
             if !value.is_null() {
+                message.insert(name, value.clone());
+            }
+        }
+        if let (true, Json::Object(event)) = (self.native, event) {
+            let others = event.iter().filter(|(name, _)| !matches!(*name, "type" | "delta" | "usage"));
+            for (name, value) in others {
                 message.insert(name, value.clone());
             }
         }

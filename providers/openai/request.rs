@@ -4,7 +4,7 @@
 //! The body itself is kept whole, unknown members included. What is read here is what the gateway must understand to
 //! translate; whether a value suits a model (a temperature of 3, a fifth stop string) is the provider's to say.
 
-mod fields;
+pub(crate) mod fields;
 mod history;
 mod messages;
 #[cfg(test)]
@@ -60,6 +60,7 @@ pub fn parse(body: Object) -> Result<Request, InvalidRequest> {
         n: positive(&body, "n")?,
         stream: boolean(&body, "stream")?.unwrap_or(false),
         include_usage: include_usage(&body)?,
+        native: None,
         body,
     })
 }

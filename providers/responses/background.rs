@@ -57,16 +57,16 @@ pub(super) fn cancel(context: &CallContext<'_>, reference: &str) -> Option<Looku
     })
 }
 
-pub(super) fn read(row: &Row, asked: &LookupRequest, head: &Head, body: &[u8]) -> LookupAnswer {
+pub(super) fn read(row: &Row, asked: &LookupRequest, head: &Head, body: &[u8], native: bool) -> LookupAnswer {
     match head.status {
-        StatusCode::OK => response(asked, head, body),
+        StatusCode::OK => response(asked, head, body, native),
         // A 404 of some hop says nothing about the response.
         StatusCode::NOT_FOUND if own_error(row, head.status, body).is_some() => LookupAnswer::Absent(ABSENCE),
         _ => LookupAnswer::unreadable(failure::read(row, head, body).message),
     }
 }
 
-fn response(asked: &LookupRequest, head: &Head, body: &[u8]) -> LookupAnswer {
+fn response(asked: &LookupRequest, head: &Head, body: &[u8], native: bool) -> LookupAnswer {
     let json = match Json::parse(body) {
         Ok(json) if json.get("object").and_then(Json::as_str) == Some("response") => json,
         _ => return LookupAnswer::unreadable("the answer is no response"),
@@ -79,6 +79,10 @@ fn response(asked: &LookupRequest, head: &Head, body: &[u8]) -> LookupAnswer {
         return LookupAnswer::Running;
     }
     match reply::read_response(head, &json) {
+        Ok(whole) if native => LookupAnswer::Finished {
+            answer: whole.into_native_answer(Bytes::copy_from_slice(body)),
+            pieces: Vec::new(),
+        },
         Ok(whole) => LookupAnswer::Finished { answer: whole.into_answer(), pieces: Vec::new() },
         Err(failure) if failure.proof == Proof::Unknown => LookupAnswer::unreadable(failure.message),
         // It is this one, it is over, and it will never be another.

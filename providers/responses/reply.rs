@@ -10,6 +10,8 @@ pub(super) mod render;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use crate::adapter::Head;
 use crate::canonical::{Answer, Choice, Finish, Reply, Usage};
 use crate::error_shapes::error_within_success;
@@ -52,12 +54,18 @@ impl Whole {
         let body = render::completion(&self);
         Answer { reply: self.reply, body }
     }
+
+    /// For a client of this protocol, who gets the response as it came.
+    pub fn into_native_answer(self, body: Bytes) -> Answer {
+        Answer { reply: self.reply, body }
+    }
 }
 
-pub(crate) fn read(head: &Head, body: &[u8]) -> Result<Answer, Failure> {
+pub(crate) fn read(head: &Head, body: &[u8], native: bool) -> Result<Answer, Failure> {
     let json = Json::parse(body)
         .map_err(|error| refusal::invalid_answer(head.status, format!("the answer is not JSON: {error}")))?;
-    read_response(head, &json).map(Whole::into_answer)
+    let whole = read_response(head, &json)?;
+    Ok(if native { whole.into_native_answer(Bytes::copy_from_slice(body)) } else { whole.into_answer() })
 }
 
 /// Reads a response, whole as it came or from the terminal event of a stream.

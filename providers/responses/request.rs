@@ -10,12 +10,41 @@ mod tools;
 
 use crate::adapter::Unsupported;
 use crate::canonical::Request;
+use crate::dialects::Dialect;
 use crate::json::{Json, Object};
 
 pub(super) use input::is_encrypted_reasoning;
 
+/// The document of a client that speaks this protocol itself.
+pub(super) fn own_document(request: &Request) -> Option<&Object> {
+    let native = request.native.as_deref().filter(|native| native.dialect == Dialect::Responses);
+    native.map(|native| native.body.as_ref())
+}
+
+/// What the gateway does itself: earlier responses are in the input already, and work in the background is the job's.
+const OURS: [&str; 3] = ["stream", "background", "previous_response_id"];
+
+/// The client's own document with the target's model and the delivery that was asked for.
+fn passed_on(native: &Object, model: &str) -> Object {
+    let members = native.iter().filter(|(name, _)| !OURS.contains(name));
+    let members = members.map(|(name, value)| {
+        let value = if name == "model" { Json::from(model) } else { value.clone() };
+        (name.to_owned(), value)
+    });
+    Object::from_unique(members.collect())
+}
+
 /// The body of `POST /responses`.
 pub(crate) fn write(request: &Request, model: &str) -> Result<Object, Unsupported> {
+    if let Some(native) = own_document(request) {
+        let mut body = passed_on(native, model);
+        if request.stream {
+            body.insert("stream", true);
+        } else {
+            body.remove("stream_options");
+        }
+        return Ok(body);
+    }
     let mut body = prompt(request, model)?;
     if let Some(limit) = parameters::max_output_tokens(request)? {
         body.insert("max_output_tokens", limit);
@@ -40,6 +69,7 @@ pub(crate) fn write(request: &Request, model: &str) -> Result<Object, Unsupporte
 
 /// The body of `POST /responses/input_tokens`: what makes up the prompt, and nothing else.
 pub(crate) fn write_count(request: &Request, model: &str) -> Result<Object, Unsupported> {
+    // Counted in the words of a chat completion, whatever the client speaks: the prompt is the same.
     prompt(request, model)
 }
 

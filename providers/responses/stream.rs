@@ -9,6 +9,8 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
 use crate::canonical::Answer;
 use crate::failure::{Failure, Proof};
@@ -21,7 +23,8 @@ use crate::stream::{Protocol, ReadWhole, error_event, garbled};
 use seen::Seen;
 
 /// `in_background`: the response goes on without this stream, so that only its own status says that it has ended.
-pub(super) fn decoder(head: &Head, in_background: bool) -> Result<Box<dyn StreamDecoder>, Failure> {
+/// `native`: the client speaks this protocol itself, and gets its events.
+pub(super) fn decoder(head: &Head, in_background: bool, native: bool) -> Result<Box<dyn StreamDecoder>, Failure> {
     let events = Events {
         head: head.clone(),
         in_background,
@@ -31,9 +34,10 @@ pub(super) fn decoder(head: &Head, in_background: bool) -> Result<Box<dyn Stream
         done: Vec::new(),
         complete: false,
         answer: None,
+        native,
     };
     let whole_head = head.clone();
-    crate::stream::decoder(head, events, ReadWhole::new(move |body| reply::read(&whole_head, body)))
+    crate::stream::decoder(head, events, ReadWhole::new(move |body| reply::read(&whole_head, body, native)))
 }
 
 #[derive(Debug)]
@@ -50,6 +54,16 @@ struct Events {
     done: Vec<Json>,
     complete: bool,
     answer: Option<Answer>,
+    native: bool,
+}
+
+/// The event as it came, on one line, under its name; none of the closing word of chat completions.
+fn passed_on(event: &Event) -> Option<Bytes> {
+    let mut read = Json::parse(event.data.trim().as_bytes()).ok()?.into_object()?;
+    if let (false, Some(name)) = (read.contains_key("type"), &event.name) {
+        read.insert("type", name.as_str());
+    }
+    Some(Json::Object(read).to_bytes())
 }
 
 #[derive(Debug)]
@@ -61,7 +75,14 @@ struct Announced {
 
 impl Protocol for Events {
     fn event(&mut self, event: Event, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
-        self.read(&event, out)
+        if !self.native {
+            return self.read(&event, out);
+        }
+        let mut told = Vec::new();
+        self.read(&event, &mut told)?;
+        let content = told.iter().any(|piece| matches!(piece, StreamPiece::Chunk { content: true, .. }));
+        out.extend(passed_on(&event).map(|data| StreamPiece::Chunk { data, content }));
+        Ok(())
     }
 
     /// In the background the work goes on, whatever becomes of the stream: only the response's own end proves one.
@@ -186,7 +207,10 @@ impl Events {
         }
         whole.items.logprobs = self.seen.take_logprobs();
         self.close(&whole, out);
-        self.answer = Some(whole.into_answer());
+        self.answer = Some(match self.native {
+            true => whole.into_native_answer(response.to_bytes()),
+            false => whole.into_answer(),
+        });
         self.complete = true;
         Ok(())
     }

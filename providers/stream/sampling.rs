@@ -111,6 +111,18 @@ pub(crate) fn decode<'a>(
     Outcome { pieces, answer }
 }
 
+/// Decodes the sample as one piece, whatever its chunks are.
+pub(crate) fn decode_once(name: &str, request: &Request, head: &Head, body: &[u8]) -> Outcome {
+    let mut decoder = adapter_named(name).unwrap().stream_decoder(request, head).unwrap().unwrap();
+    let mut pieces = match decoder.feed(body) {
+        Ok(pieces) => pieces,
+        Err(failure) => return Outcome { pieces: Vec::new(), answer: Err(failure) },
+    };
+    pieces.extend(decoder.drain());
+    let answer = decoder.finish().map(|Answer { reply, body }| (reply, String::from_utf8(body.to_vec()).unwrap()));
+    Outcome { pieces, answer }
+}
+
 /// Decodes the sample whole, byte by byte, cut in two at every place, and with other line ends.
 pub(crate) fn decode_every_way(name: &str, request: &Request, head: &Head, body: &[u8]) -> Outcome {
     let adapter = adapter_named(name).unwrap();

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::call::{CallEvent, News, Outcome};
 use super::stream_log::StreamLog;
+use super::submit::reread;
 use super::upstreams::Upstream;
 use crate::config::Config;
 use crate::domain::absence::Circumstances;
@@ -185,8 +186,8 @@ impl Engine {
         if upstream.adapter.lookup_way().is_some_and(Way::needs_reference) && due.reference.is_none() {
             return Ok(Said::Unnamed);
         }
-        let body = self.store().job_request(due.key.owner, due.key.job).await?;
-        let Some(request) = body.and_then(|body| self.reread(&body)) else {
+        let stored = self.store().job_request(due.key.owner, due.key.job).await?;
+        let Some(request) = stored.and_then(|stored| reread(&stored)) else {
             return Ok(Said::CannotAsk("the request is not stored any more"));
         };
         let id = due.key.id.to_string();

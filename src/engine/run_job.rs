@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use providers::adapter::UpstreamRequest;
 use providers::canonical::Request;
+use providers::dialects::embeddings;
 use tokio::sync::mpsc;
 
 use super::call::{CallEvent, News};
@@ -266,7 +267,14 @@ impl Runner {
     fn unable(&self, route: &Route) -> HashMap<Target, String> {
         let Some(request) = &self.request else { return HashMap::new() };
         let upstreams = self.engine.upstreams();
-        let judge = |target: &Target| Some((target.clone(), upstreams.can_carry(target, request).err()?.to_string()));
+        let primary = route.targets.first().map(|primary| &primary.target.model);
+        let judge = |target: &Target| {
+            // A vector means something only beside others of the same model.
+            if embeddings::is_asked(request) && primary != Some(&target.model) {
+                return Some((target.clone(), "model: its vectors cannot be compared with the primary's".to_owned()));
+            }
+            Some((target.clone(), upstreams.can_carry(target, request).err()?.to_string()))
+        };
         route.targets.iter().filter_map(|t| judge(&t.target)).collect()
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use providers::canonical::Request;
+use providers::dialects::Dialect;
 use providers::failure::{Failure, Proof};
-use providers::json::{Json, Object};
-use providers::openai::request::InvalidRequest;
+use providers::json::Json;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -28,10 +28,7 @@ use crate::domain::overload::Write;
 use crate::domain::route::{Candidate, Route};
 use crate::store::StoreError;
 use crate::store::attempts::AttemptKey;
-use crate::store::jobs::{Admitted, FirstAttempt, NewJob, StoredResult};
-
-/// The operation that every job here is: chat completions in OpenAI's dialect.
-pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
+use crate::store::jobs::{Admitted, FirstAttempt, NewJob, StoredRequest, StoredResult};
 
 /// One client's intent, read and checked.
 #[derive(Debug)]
@@ -39,7 +36,8 @@ pub struct Submission {
     pub owner: OwnerId,
     /// `None`: the gateway makes one.
     pub key: Option<IdempotencyKey>,
-    pub url: &'static str,
+    /// The operation, in the words of the client's dialect.
+    pub dialect: Dialect,
     /// What makes two payloads the same intent.
     pub fingerprint: [u8; 32],
     pub route: Arc<Route>,
@@ -221,7 +219,7 @@ impl Engine {
 
     /// The rows of a submission, and what its task needs of it.
     fn new_job(&self, id: JobId, submission: Submission, hold: Option<&Hold>) -> (NewJob, Order) {
-        let Submission { owner, key, url, fingerprint, route, body, metadata, callback, delivery, .. } = submission;
+        let Submission { owner, key, dialect, fingerprint, route, body, metadata, callback, delivery, .. } = submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
         let new = NewJob {
             owner,
@@ -230,7 +228,7 @@ impl Engine {
             key_origin,
             fingerprint,
             fingerprint_version: VERSION,
-            url: url.to_owned(),
+            url: dialect.url().to_owned(),
             route: route.name.clone(),
             delivery,
             body,
@@ -341,12 +339,6 @@ impl Engine {
         }
     }
 
-    /// Reads a stored request again.
-    pub(super) fn reread(&self, body: &[u8]) -> Option<Arc<Request>> {
-        let Ok(Json::Object(object)) = Json::parse(body) else { return None };
-        read_request(object).ok().map(Arc::new)
-    }
-
     /// This process's clock. Only for circuits, limits and the console's sessions; leases and deadlines are the
     /// database's.
     pub fn clock(&self) -> Timestamp {
@@ -359,7 +351,8 @@ pub(super) fn wall_clock() -> Timestamp {
     Timestamp::now_utc()
 }
 
-/// Reads a chat request of the OpenAI dialect.
-pub fn read_request(body: Object) -> Result<Request, InvalidRequest> {
-    providers::openai::request::parse(body)
+/// Reads a stored request again.
+pub(super) fn reread(stored: &StoredRequest) -> Option<Arc<Request>> {
+    let Ok(Json::Object(object)) = Json::parse(&stored.body) else { return None };
+    Dialect::of_url(&stored.url)?.parse(object).ok().map(Arc::new)
 }

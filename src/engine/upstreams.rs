@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use providers::adapter::{Adapter, CallContext, Secret, Unsupported, UpstreamRequest};
 use providers::canonical::Request;
+use providers::dialects;
 use providers::transport::Transport;
 
 use super::EngineError;
@@ -84,6 +85,6 @@ impl Upstream {
 
     fn prepare(&self, request: &Request, model: &str, attempt_id: &str) -> Result<UpstreamRequest, Unsupported> {
         let context = CallContext { model, attempt_id, api_key: self.api_key.as_ref() };
-        self.adapter.to_upstream(request, &context)
+        dialects::to_upstream(self.adapter.as_ref(), request, &context)
     }
 }

@@ -29,16 +29,11 @@ impl FromRequestParts<Engine> for Caller {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, engine: &Engine) -> Result<Self, Response> {
-        let shape = if dialect(parts.uri.path()) { Shape::OpenAi } else { Shape::Problem };
+        let shape = Shape::of_path(parts.uri.path());
         let caller = authenticate(&parts.headers, engine).await.map_err(|problem| problem.answer(shape))?;
         limits::note(parts, &caller);
         Ok(caller)
     }
-}
-
-/// Routes whose clients expect the errors of a provider's dialect.
-fn dialect(path: &str) -> bool {
-    matches!(path, "/v1/chat/completions" | "/v1/models")
 }
 
 async fn authenticate(headers: &HeaderMap, engine: &Engine) -> Result<Caller, Problem> {

@@ -199,6 +199,7 @@ impl Events {
 fn chunks(delivered: &Delivered) -> Vec<Bytes> {
     match &delivered.stream {
         Some(stream) => stream.chunks().chain(stream.usage.clone()).collect(),
-        None => rechunk(&delivered.body, true).unwrap_or_default(),
+        // What a provider gave in the client's own dialect stays in one piece.
+        None => rechunk(&delivered.body, true).unwrap_or_else(|| vec![delivered.body.clone()]),
     }
 }

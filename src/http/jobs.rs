@@ -6,20 +6,21 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use providers::dialects::Dialect;
 use providers::json::{Json, Object};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::auth::Caller;
-use super::chat::{Form, Understood, replay, required_key, success, understand};
+use super::dialects::{Form, Understood, replay, required_key, success, understand};
 use super::extract::{Path, Query};
 use super::problem::{Problem, Shape};
-use super::{body, headers, view};
+use super::{body, headers, responses, view};
 use crate::domain::fingerprint::fingerprint;
 use crate::domain::ids::{JobId, OwnerId};
 use crate::domain::job::{Delivery, JobState, Snapshot};
 use crate::engine::Engine;
-use crate::engine::submit::{CHAT_COMPLETIONS, Submission, Submitted};
+use crate::engine::submit::{Submission, Submitted};
 use crate::store::StoreError;
 
 /// The longest that a single `?wait=` holds a connection.
@@ -36,20 +37,23 @@ pub async fn create(State(engine): State<Engine>, caller: Caller, headers_in: He
 async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in: Body) -> Result<Response, Problem> {
     let key = body::idempotency_key(headers_in)?;
     let bytes = body::read(headers_in, body_in, &engine.config().server).await?;
-    let order = Order::read(body::object(&bytes)?)?;
+    let mut order = Order::read(body::object(&bytes)?)?;
+    let body = Json::Object(order.body.clone()).to_bytes();
+    let (body, bytes) = responses::resolved(engine, caller.owner, order.dialect, order.body, body).await?;
+    order.body = body;
     let callback = order.callback.as_deref().map(|url| engine.read_callback(url)).transpose();
     let callback = callback.map_err(|error| invalid("callback", format!("`callback` {error}")))?;
-    let Understood { route, request, prepared } = understand(engine, order.body.clone())?;
+    let Understood { route, request, prepared } = understand(engine, order.dialect, order.body)?;
     let key = required_key(key, caller, &route)?;
     let submission = Submission {
         owner: caller.owner,
         key,
-        url: CHAT_COMPLETIONS,
+        dialect: order.dialect,
         fingerprint: order.fingerprint,
         route,
         request,
         prepared,
-        body: Json::Object(order.body).to_bytes(),
+        body: bytes,
         metadata: order.metadata.map(|metadata| metadata.to_bytes()),
         callback,
         delivery: Delivery::Async,
@@ -74,6 +78,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
 
 /// `{"url", "body", "metadata"?, "callback"?}`: the Batch API's words.
 struct Order {
+    dialect: Dialect,
     body: Object,
     metadata: Option<Json>,
     callback: Option<String>,
@@ -86,10 +91,10 @@ impl Order {
         if let Some((name, _)) = order.iter().find(|(name, _)| !known.contains(name)) {
             return Err(invalid(name, format!("`{name}` is no member of a job; known are {}", known.join(", "))));
         }
-        match order.get("url") {
-            Some(Json::String(url)) if url == CHAT_COMPLETIONS => {}
-            _ => return Err(invalid("url", format!("`url` must be \"{CHAT_COMPLETIONS}\""))),
-        }
+        let Some(dialect) = order.get("url").and_then(Json::as_str).and_then(Dialect::of_url) else {
+            let known = Dialect::ALL.map(|dialect| format!("\"{}\"", dialect.url())).join(" or ");
+            return Err(invalid("url", format!("`url` must be {known}")));
+        };
         let metadata = match order.get("metadata") {
             None | Some(Json::Null) => None,
             Some(object @ Json::Object(_)) => Some(object.clone()),
@@ -101,14 +106,14 @@ impl Order {
             Some(_) => return Err(invalid("callback", "`callback` must be an address, as text".to_owned())),
         };
         let Some(Json::Object(body)) = order.get("body").cloned() else {
-            return Err(invalid("body", format!("`body` must be the object that {CHAT_COMPLETIONS} takes")));
+            return Err(invalid("body", format!("`body` must be the object that {} takes", dialect.url())));
         };
         // How the answer is delivered is no part of the intent, inside as outside.
         if let Some(Json::Object(inner)) = order.get_mut("body") {
             inner.remove("stream");
             inner.remove("stream_options");
         }
-        Ok(Order { body, metadata, callback, fingerprint: fingerprint("POST /v1/jobs", &order) })
+        Ok(Order { dialect, body, metadata, callback, fingerprint: fingerprint("POST /v1/jobs", &order) })
     }
 }
 
@@ -203,14 +208,15 @@ pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path
         match state {
             JobState::Succeeded { .. } if !snapshot.job.erased => match engine.delivered(&snapshot).await {
                 Some(delivered) => {
-                    let mut response = success(&delivered, Form::Whole)?;
+                    let (job, form) = (snapshot.job.id, Form::whole(&snapshot.job));
+                    let mut response = success(&engine, caller.owner, &delivered, job, &form).await?;
                     headers::job(response.headers_mut(), snapshot.job.id);
                     Ok(response)
                 }
                 None => Err(Problem::StoreUnavailable),
             },
             JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => {
-                replay(&engine, &snapshot, Form::Whole).await
+                replay(&engine, &snapshot, &Form::whole(&snapshot.job)).await
             }
             JobState::Queued | JobState::Running | JobState::Unknown => {
                 Err(Problem::ResultNotReady { job: snapshot.job.id, state: state.as_str() })
@@ -220,18 +226,23 @@ pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path
     stored.await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
 }
 
+/// Cancels the owner's job, if it is not over, and shows it as it is then.
+pub async fn call_off(engine: &Engine, owner: OwnerId, id: JobId) -> Result<Snapshot, Problem> {
+    find(engine, owner, id).await?;
+    match engine.store().cancel_job(owner, id).await {
+        Ok(()) | Err(StoreError::LostRace) => {}
+        Err(error) => return Err(error.into()),
+    }
+    engine.nudge(id);
+    engine.call_off(owner, id).await;
+    find(engine, owner, id).await
+}
+
 /// The owner cancels: fenced, whatever still comes back is thrown away. A job that is over stays as it is.
 pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
     let cancelled = async {
         let id = id_of(&id)?;
-        find(&engine, caller.owner, id).await?;
-        match engine.store().cancel_job(caller.owner, id).await {
-            Ok(()) | Err(StoreError::LostRace) => {}
-            Err(error) => return Err(error.into()),
-        }
-        engine.nudge(id);
-        engine.call_off(caller.owner, id).await;
-        let snapshot = find(&engine, caller.owner, id).await?;
+        let snapshot = call_off(&engine, caller.owner, id).await?;
         match snapshot.job.state {
             JobState::Cancelled => Ok(axum::Json(view::job(&snapshot)).into_response()),
             other => Err(Problem::JobOver { job: id, state: other.as_str() }),

@@ -4,9 +4,10 @@
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use providers::dialects::Dialect;
 use serde_json::{Map, Value, json};
 
-use super::{headers, limits};
+use super::{headers, limits, request_id};
 use crate::domain::Timestamp;
 use crate::domain::ids::{AttemptId, JobId};
 use crate::domain::job::{JobError, JobErrorCode, KeyOrigin};
@@ -19,7 +20,27 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     OpenAi,
+    Anthropic,
     Problem,
+}
+
+impl Shape {
+    pub fn of(dialect: Dialect) -> Shape {
+        match dialect {
+            Dialect::Chat | Dialect::Responses | Dialect::Embeddings => Shape::OpenAi,
+            Dialect::Messages => Shape::Anthropic,
+        }
+    }
+
+    /// What the clients of this address read.
+    pub fn of_path(path: &str) -> Shape {
+        match path {
+            _ if path.starts_with("/v1/messages") => Shape::Anthropic,
+            "/v1/chat/completions" | "/v1/embeddings" | "/v1/models" => Shape::OpenAi,
+            _ if path.starts_with("/v1/responses") => Shape::OpenAi,
+            _ => Shape::Problem,
+        }
+    }
 }
 
 /// Everything that can go wrong with a request.
@@ -32,31 +53,77 @@ pub enum Problem {
     KeyMissing,
     KeyTwice,
     KeyInvalid(KeyError),
-    KeyConflict { job: JobId },
-    BodyTooLarge { limit: usize },
+    KeyConflict {
+        job: JobId,
+    },
+    BodyTooLarge {
+        limit: usize,
+    },
     BodyTimeout,
     BodyUnreadable,
     BodyEncoded,
     InvalidJson(String),
-    Invalid { param: Option<String>, code: &'static str, message: String },
-    RouteUnknown { model: String },
+    Invalid {
+        param: Option<String>,
+        code: &'static str,
+        message: String,
+    },
+    RouteUnknown {
+        model: String,
+    },
     NoSuchRoute,
     WrongMethod,
     NotFound,
-    AttemptUnknown { job: JobId, attempt: AttemptId, since: Timestamp, key_origin: KeyOrigin },
-    RoundOver { job: JobId, error: JobError },
-    JobFailed { job: JobId, error: JobError },
-    JobCancelled { job: JobId },
-    ResultNotReady { job: JobId, state: &'static str },
-    ResultErased { job: JobId },
-    StreamBroken { job: JobId },
-    NotUnknown { attempt: AttemptId, state: String },
-    JobOver { job: JobId, state: &'static str },
-    Refused { code: &'static str, message: String },
+    AttemptUnknown {
+        job: JobId,
+        attempt: AttemptId,
+        since: Timestamp,
+        key_origin: KeyOrigin,
+    },
+    RoundOver {
+        job: JobId,
+        error: JobError,
+    },
+    JobFailed {
+        job: JobId,
+        error: JobError,
+    },
+    JobCancelled {
+        job: JobId,
+    },
+    ResultNotReady {
+        job: JobId,
+        state: &'static str,
+    },
+    ResultErased {
+        job: JobId,
+    },
+    /// The provider was asked for a count, and gave none.
+    NotCounted {
+        status: Option<u16>,
+        message: String,
+    },
+    StreamBroken {
+        job: JobId,
+    },
+    NotUnknown {
+        attempt: AttemptId,
+        state: String,
+    },
+    JobOver {
+        job: JobId,
+        state: &'static str,
+    },
+    Refused {
+        code: &'static str,
+        message: String,
+    },
     Limited(Refusal),
     Overloaded,
     Draining,
-    Interrupted { job: JobId },
+    Interrupted {
+        job: JobId,
+    },
     StoreUnavailable,
     Internal,
 }
@@ -149,6 +216,8 @@ impl Problem {
             Problem::ResultNotReady { job, state } => line(409, "result_not_ready", format!("job {job} is {state}; GET /v1/jobs/{job}?wait=30s waits for it")),
             Problem::StreamBroken { job } => line(502, "stream_broken", format!("another attempt has answered job {job}; repeat the request with the same Idempotency-Key for its answer")),
             Problem::ResultErased { job } => line(410, "result_erased", format!("the payloads of job {job} are past jobs.retention and erased; its key stays used")),
+            // The request's own fault, or a limit, is the client's to see.
+            Problem::NotCounted { status, message } => line(status.filter(|status| matches!(status, 400 | 413 | 429)).unwrap_or(502), "count_failed", message.clone()),
             Problem::NotUnknown { attempt, state } => line(409, "attempt_not_unknown", format!("attempt {attempt} is {state}; only an unknown attempt can be cleared")),
             Problem::JobOver { job, state } => line(409, "job_over", format!("job {job} is {state} already, and that is final")),
             Problem::Refused { code, message } => line(409, code, message.clone()),
@@ -226,6 +295,7 @@ impl Problem {
         let line = self.line();
         match shape {
             Shape::OpenAi => self.openai(&line).to_string(),
+            Shape::Anthropic => self.anthropic(&line).to_string(),
             Shape::Problem => self.problem(&line).to_string(),
         }
     }
@@ -234,7 +304,7 @@ impl Problem {
     pub fn answer(&self, shape: Shape) -> Response {
         let status = self.line().status;
         let content_type = match shape {
-            Shape::OpenAi => "application/json",
+            Shape::OpenAi | Shape::Anthropic => "application/json",
             Shape::Problem => "application/problem+json",
         };
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], self.text(shape)).into_response();
@@ -269,6 +339,22 @@ impl Problem {
         }
         self.add_details(&mut error);
         json!({ "error": error })
+    }
+
+    /// `type` is Anthropic's word for the status; our own code stands beside it.
+    fn anthropic(&self, line: &Line) -> Value {
+        let mut error = Map::new();
+        error.insert("type".into(), anthropic_type(line.status).into());
+        error.insert("message".into(), line.message.clone().into());
+        error.insert("code".into(), line.code.into());
+        if let Some(param) = self.param() {
+            error.insert("param".into(), param.into());
+        }
+        if let Some(job) = self.job() {
+            error.insert("job_id".into(), job.to_string().into());
+        }
+        self.add_details(&mut error);
+        json!({ "type": "error", "error": error, "request_id": request_id::current() })
     }
 
     fn problem(&self, line: &Line) -> Value {
@@ -319,6 +405,22 @@ fn error_status(error: &JobError) -> u16 {
         (JobErrorCode::RequestRefused | JobErrorCode::ContentPolicy | JobErrorCode::ContextLengthExceeded, None) => 400,
         (_, Some(status)) => status,
         (JobErrorCode::AllTargetsFailed | JobErrorCode::MaxAttempts, None) => 502,
+    }
+}
+
+/// platform.claude.com/docs/en/api/errors, read 2026-11-30.
+fn anthropic_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        504 => "timeout_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
     }
 }
 

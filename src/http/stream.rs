@@ -1,5 +1,6 @@
-//! Answers as an event stream: live from a running attempt, or from what is stored. `[DONE]` is sent only after the
-//! winning commit; whatever else ends a stream ends it with an error event and no `[DONE]`.
+//! Answers as an event stream: live from a running attempt, or from what is stored. The dialect's closing word
+//! (`[DONE]`, `message_stop`) is sent only after the winning commit; whatever else ends a stream ends it with an error
+//! event and no such word.
 //!
 //! Nothing is buffered per client: a slow one reads the attempt's own log at its own pace.
 
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use providers::openai::stream::rechunk;
+use providers::dialects::{EventWriter, Rendering};
 
+use super::dialects::Form;
 use super::headers;
 use super::problem::{Problem, Shape};
 use crate::domain::job::KeyOrigin;
@@ -20,12 +22,11 @@ use crate::engine::progress::{Delivered, Progress};
 use crate::engine::stream_log::{Follower, StreamLog};
 use crate::engine::submit::Ticket;
 
-const DONE: &[u8] = b"data: [DONE]\n\n";
-
 /// A stream that has begun: what is there from its first chunk, then what comes.
-pub fn live(log: &Arc<StreamLog>, ticket: Ticket, include_usage: bool) -> Response {
+pub fn live(log: &Arc<StreamLog>, ticket: Ticket, form: &Form, rendering: &Rendering) -> Response {
     let (attempt, provider, attempts) = (log.attempt, log.provider.clone(), log.attempts);
-    let state = Live::Chunks { follower: log.follow(), ticket, include_usage };
+    let writer = form.dialect.writer(rendering);
+    let state = Live::Chunks(Chunks { follower: log.follow(), ticket, writer, shape: form.shape() });
     let body = stream::unfold(state, |state| async move {
         let (frame, next) = state.next().await?;
         Some((Ok::<_, Infallible>(frame), next))
@@ -39,90 +40,83 @@ pub fn live(log: &Arc<StreamLog>, ticket: Ticket, include_usage: bool) -> Respon
 
 /// A live stream's two parts: its chunks, then how it ended.
 enum Live {
-    Chunks { follower: Follower, ticket: Ticket, include_usage: bool },
+    Chunks(Chunks),
     Over,
+}
+
+struct Chunks {
+    follower: Follower,
+    ticket: Ticket,
+    writer: Box<dyn EventWriter>,
+    shape: Shape,
 }
 
 impl Live {
     async fn next(self) -> Option<(Bytes, Live)> {
-        let Live::Chunks { mut follower, mut ticket, include_usage } = self else { return None };
-        // A clock that runs out ends the client's stream; the call itself is listened to on.
-        let chunk = tokio::select! {
-            biased;
-            chunk = follower.next() => chunk,
-            () = ticket.trouble() => None,
-        };
-        if let Some(chunk) = chunk {
-            return Some((frame(&chunk), Live::Chunks { follower, ticket, include_usage }));
+        let Live::Chunks(mut chunks) = self else { return None };
+        while let Some(chunk) = chunks.next().await {
+            let frame = chunks.writer.chunk(&chunk);
+            if !frame.is_empty() {
+                return Some((frame, Live::Chunks(chunks)));
+            }
         }
-        let job = ticket.job;
-        let end = match ticket.wait(None).await {
-            Progress::Succeeded(delivered) if delivered.attempt == follower.attempt() => {
-                ending(&delivered, include_usage)
+        Some((chunks.end().await, Live::Over))
+    }
+}
+
+impl Chunks {
+    async fn next(&mut self) -> Option<Bytes> {
+        // A clock that runs out ends the client's stream; the call itself is listened to on.
+        tokio::select! {
+            biased;
+            chunk = self.follower.next() => chunk,
+            () = self.ticket.trouble() => None,
+        }
+    }
+
+    async fn end(mut self) -> Bytes {
+        let job = self.ticket.job;
+        let problem = match self.ticket.wait(None).await {
+            Progress::Succeeded(delivered) if delivered.attempt == self.follower.attempt() => {
+                return self.writer.end(usage(&delivered));
             }
             // Another attempt has won: a second answer is never glued to the first.
-            Progress::Succeeded(_) => error_frame(&Problem::StreamBroken { job }),
+            Progress::Succeeded(_) => Problem::StreamBroken { job },
             Progress::Unknown { attempt, since } => {
-                let key_origin: KeyOrigin = ticket.key_origin;
-                error_frame(&Problem::AttemptUnknown { job, attempt, since, key_origin })
+                let key_origin: KeyOrigin = self.ticket.key_origin;
+                Problem::AttemptUnknown { job, attempt, since, key_origin }
             }
-            Progress::RoundOver(error) => error_frame(&Problem::RoundOver { job, error }),
-            Progress::Failed(error) => error_frame(&Problem::JobFailed { job, error }),
-            Progress::Cancelled => error_frame(&Problem::JobCancelled { job }),
-            Progress::Running | Progress::Streaming(_) | Progress::Interrupted => {
-                error_frame(&Problem::Interrupted { job })
-            }
+            Progress::RoundOver(error) => Problem::RoundOver { job, error },
+            Progress::Failed(error) => Problem::JobFailed { job, error },
+            Progress::Cancelled => Problem::JobCancelled { job },
+            Progress::Running | Progress::Streaming(_) | Progress::Interrupted => Problem::Interrupted { job },
         };
-        Some((end, Live::Over))
+        self.writer.error(&problem.text(self.shape))
     }
+}
+
+fn usage(delivered: &Delivered) -> Option<&[u8]> {
+    delivered.stream.as_ref()?.usage.as_deref()
 }
 
 /// A job that has its answer, as a stream: the chunks as they were delivered, or the whole answer cut anew.
-pub fn stored(delivered: &Delivered, include_usage: bool) -> Result<Response, Problem> {
-    let mut out = BytesMut::with_capacity(delivered.body.len() * 2);
-    match &delivered.stream {
-        Some(stream) => {
+pub fn stored(delivered: &Delivered, form: &Form, rendering: &Rendering) -> Result<Response, Problem> {
+    let body = match &delivered.stream {
+        // A provider may have answered a stream request with a whole answer.
+        Some(stream) if !stream.lines.is_empty() => {
+            let mut out = BytesMut::with_capacity(delivered.body.len() * 2);
+            let mut writer = form.dialect.writer(rendering);
             for chunk in stream.chunks() {
-                put_frame(&mut out, &chunk);
+                out.extend_from_slice(&writer.chunk(&chunk));
             }
-            out.extend_from_slice(&ending(delivered, include_usage));
+            out.extend_from_slice(&writer.end(usage(delivered)));
+            out.freeze()
         }
-        None => {
-            for chunk in rechunk(&delivered.body, include_usage).ok_or(Problem::Internal)? {
-                put_frame(&mut out, &chunk);
-            }
-            out.put_slice(DONE);
-        }
-    }
-    let mut response = event_stream(Body::from(out.freeze()));
+        Some(_) | None => form.dialect.whole_as_stream(rendering, &delivered.body).ok_or(Problem::Internal)?,
+    };
+    let mut response = event_stream(Body::from(body));
     headers::delivered(response.headers_mut(), delivered);
     Ok(response)
-}
-
-/// The usage, for those who asked, and the end.
-fn ending(delivered: &Delivered, include_usage: bool) -> Bytes {
-    let mut out = BytesMut::new();
-    if include_usage && let Some(usage) = delivered.stream.as_ref().and_then(|stream| stream.usage.as_ref()) {
-        put_frame(&mut out, usage);
-    }
-    out.put_slice(DONE);
-    out.freeze()
-}
-
-fn frame(data: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(data.len() + 8);
-    put_frame(&mut out, data);
-    out.freeze()
-}
-
-fn put_frame(out: &mut BytesMut, data: &[u8]) {
-    out.put_slice(b"data: ");
-    out.put_slice(data);
-    out.put_slice(b"\n\n");
-}
-
-fn error_frame(problem: &Problem) -> Bytes {
-    frame(problem.text(Shape::OpenAi).as_bytes())
 }
 
 pub fn event_stream(body: Body) -> Response {

@@ -83,9 +83,18 @@ WHERE owner_id = $1 AND id = $2 AND state = 'queued' AND delivery = 'async'";
 const RESUMABLE_JOBS: &str = "/* resumable_jobs */
 SELECT owner_id, id FROM jobs WHERE resume_at <= now() ORDER BY resume_at LIMIT $1";
 
-const JOB_REQUEST: &str = "/* job_request */ SELECT body FROM job_requests WHERE owner_id = $1 AND job_id = $2";
+const JOB_REQUEST: &str = "/* job_request */
+SELECT j.url, r.body FROM job_requests r JOIN jobs j ON j.owner_id = r.owner_id AND j.id = r.job_id
+WHERE r.owner_id = $1 AND r.job_id = $2";
 const JOB_RESULT: &str = "/* job_result */
 SELECT attempt_id, content_type, body, stream, stream_usage FROM job_results WHERE owner_id = $1 AND job_id = $2";
+
+/// What a job was asked for: the operation and its body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRequest {
+    pub url: String,
+    pub body: Bytes,
+}
 
 /// A stored answer, byte for byte.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,11 +138,11 @@ impl Store {
         Ok(rows::snapshot(&found)?)
     }
 
-    /// The body that the client sent; `None` once retention has erased it.
-    pub async fn job_request(&self, owner: OwnerId, id: JobId) -> Result<Option<Bytes>, StoreError> {
-        let body: Option<Vec<u8>> =
-            retrying(|| sqlx::query_scalar(JOB_REQUEST).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
-        Ok(body.map(Bytes::from))
+    /// What the client sent; `None` once retention has erased it.
+    pub async fn job_request(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredRequest>, StoreError> {
+        let row = retrying(|| sqlx::query(JOB_REQUEST).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(StoredRequest { url: row.try_get("url")?, body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?) }))
     }
 
     /// The winner's answer; `None` while there is none, or once retention has erased it.

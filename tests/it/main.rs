@@ -11,6 +11,7 @@ mod committed_first;
 mod console;
 mod crash;
 mod database_away;
+mod dialects;
 mod double_click;
 mod evidence;
 mod failover;

@@ -10,12 +10,12 @@ fn head() -> Head {
 }
 
 fn answer(members: &str) -> Answer {
-    read(&head(), format!(r#"{{"id":"m","model":"claude",{members}}}"#).as_bytes())
+    read(&head(), format!(r#"{{"id":"m","model":"claude",{members}}}"#).as_bytes(), false)
         .unwrap_or_else(|e| panic!("{members}: {e:?}"))
 }
 
 fn failure(body: &str) -> Failure {
-    read(&head(), body.as_bytes()).expect_err(body)
+    read(&head(), body.as_bytes(), false).expect_err(body)
 }
 
 #[test]

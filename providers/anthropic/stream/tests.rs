@@ -140,7 +140,7 @@ fn a_streamed_message_means_what_the_whole_one_means() {
         r#"{{"id":"msg_1","model":"claude-x","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":9,"cache_creation_input_tokens":4,"cache_read_input_tokens":2,"output_tokens":7}}}}"#,
         blocks.join(",")
     );
-    let whole = reply::read(&head("application/json"), whole.as_bytes()).unwrap();
+    let whole = reply::read(&head("application/json"), whole.as_bytes(), false).unwrap();
     assert_eq!(outcome.answer.as_ref().unwrap().1.as_bytes(), &whole.body[..]);
     assert_eq!(outcome.answer().0, &whole.reply);
     let plain = String::from_utf8(whole.body.to_vec()).unwrap();
@@ -247,6 +247,6 @@ fn a_plain_json_message_is_given_out_in_chunks() {
     let body = br#"{"id":"msg_1","model":"m","content":[{"type":"text","text":"A"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}"#;
     let outcome = decode_every_way("anthropic", &request(""), &head("application/json"), body);
     assert_the_client_saw_the_answer(&outcome);
-    let whole = reply::read(&head("application/json"), body).unwrap();
+    let whole = reply::read(&head("application/json"), body, false).unwrap();
     assert_eq!(outcome.answer.unwrap().1.as_bytes(), &whole.body[..]);
 }

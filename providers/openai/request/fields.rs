@@ -3,16 +3,16 @@
 use super::InvalidRequest;
 use crate::json::{Json, Number, Object};
 
-pub(super) fn invalid(param: impl Into<String>, code: &'static str, message: impl Into<String>) -> InvalidRequest {
+pub(crate) fn invalid(param: impl Into<String>, code: &'static str, message: impl Into<String>) -> InvalidRequest {
     InvalidRequest { param: param.into(), code, message: message.into() }
 }
 
 /// The member has another JSON type than it must have.
-pub(super) fn expected(param: impl Into<String>, what: &str, found: &Json) -> InvalidRequest {
+pub(crate) fn expected(param: impl Into<String>, what: &str, found: &Json) -> InvalidRequest {
     invalid(param, "invalid_type", format!("must be {what}, not {}", found.kind()))
 }
 
-pub(super) fn boolean(object: &Object, name: &str) -> Result<Option<bool>, InvalidRequest> {
+pub(crate) fn boolean(object: &Object, name: &str) -> Result<Option<bool>, InvalidRequest> {
     match object.get_some(name) {
         None => Ok(None),
         Some(Json::Bool(value)) => Ok(Some(*value)),
@@ -20,7 +20,7 @@ pub(super) fn boolean(object: &Object, name: &str) -> Result<Option<bool>, Inval
     }
 }
 
-pub(super) fn number(object: &Object, name: &str) -> Result<Option<Number>, InvalidRequest> {
+pub(crate) fn number(object: &Object, name: &str) -> Result<Option<Number>, InvalidRequest> {
     match object.get_some(name) {
         None => Ok(None),
         Some(Json::Number(value)) => Ok(Some(value.clone())),
@@ -29,7 +29,7 @@ pub(super) fn number(object: &Object, name: &str) -> Result<Option<Number>, Inva
 }
 
 /// An integer of at least 1.
-pub(super) fn positive(object: &Object, name: &str) -> Result<Option<u64>, InvalidRequest> {
+pub(crate) fn positive(object: &Object, name: &str) -> Result<Option<u64>, InvalidRequest> {
     match object.get_some(name) {
         None => Ok(None),
         Some(Json::Number(value)) => match value.as_u64() {
@@ -45,7 +45,7 @@ fn short(number: &Number) -> String {
 }
 
 /// A string member that must be there.
-pub(super) fn required_text(object: &Object, at: &str, name: &str) -> Result<String, InvalidRequest> {
+pub(crate) fn required_text(object: &Object, at: &str, name: &str) -> Result<String, InvalidRequest> {
     match object.get_some(name) {
         Some(Json::String(text)) => Ok(text.clone()),
         Some(other) => Err(expected(format!("{at}.{name}"), "a string", other)),
@@ -54,7 +54,7 @@ pub(super) fn required_text(object: &Object, at: &str, name: &str) -> Result<Str
 }
 
 /// A string member that may be absent or null.
-pub(super) fn optional_text(object: &Object, at: &str, name: &str) -> Result<Option<String>, InvalidRequest> {
+pub(crate) fn optional_text(object: &Object, at: &str, name: &str) -> Result<Option<String>, InvalidRequest> {
     match object.get_some(name) {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),

@@ -15,11 +15,11 @@ fn response(status: &str, output: &str, more: &str) -> String {
 }
 
 fn answer(body: &str) -> Answer {
-    read(&head(), body.as_bytes()).unwrap_or_else(|e| panic!("{body}: {e:?}"))
+    read(&head(), body.as_bytes(), false).unwrap_or_else(|e| panic!("{body}: {e:?}"))
 }
 
 fn failure(body: &str) -> Failure {
-    read(&head(), body.as_bytes()).expect_err(body)
+    read(&head(), body.as_bytes(), false).expect_err(body)
 }
 
 fn said(text: &str) -> String {
@@ -154,7 +154,7 @@ fn an_answer_that_is_none_ended_without_a_result() {
     }
     // A status other than 200 says that there is more to it.
     let head = Head { status: StatusCode::ACCEPTED, headers: HeaderMap::new() };
-    assert_eq!(read(&head, b"{}").unwrap_err().proof, Proof::Unknown);
+    assert_eq!(read(&head, b"{}", false).unwrap_err().proof, Proof::Unknown);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_streamed_response_means_what_the_whole_one_means() {
         [reasoning, &message("both"), &call(1, "completed", digits), &call(2, "completed", ""), search].join(",");
     let streamed = sound(&around(&events, "completed", &both, ""));
     let whole = response("completed", &both, USAGE);
-    let whole = reply::read(&head("application/json"), whole.as_bytes()).unwrap();
+    let whole = reply::read(&head("application/json"), whole.as_bytes(), false).unwrap();
     assert_eq!(streamed.answer().1.to_bytes(), whole.body);
 }
 
@@ -140,7 +140,7 @@ fn what_was_not_streamed_comes_with_the_end() {
     ] {
         let outcome = sound(&around(&events, "completed", &output, ""));
         let whole = response("completed", &output, USAGE);
-        let whole = reply::read(&head("application/json"), whole.as_bytes()).unwrap();
+        let whole = reply::read(&head("application/json"), whole.as_bytes(), false).unwrap();
         assert_eq!(outcome.answer().1.to_bytes(), whole.body);
     }
     // The items themselves, where the terminal event leaves them out.
@@ -230,7 +230,7 @@ fn a_stream_that_contradicts_itself_is_no_answer() {
 }
 
 fn decoder_of(in_background: bool) -> Box<dyn StreamDecoder> {
-    decoder(&head("text/event-stream"), in_background).unwrap()
+    decoder(&head("text/event-stream"), in_background, false).unwrap()
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use contracts::live::{self, Live};
 use contracts::suite::{Suite, SuiteError};
 use providers::canonical::{Choice, Request};
+use providers::dialects::embeddings;
 use tokio::sync::mpsc;
 
 use crate::domain::drift::DriftRule;
@@ -74,6 +75,10 @@ impl Engine {
     ) -> Option<Sample> {
         let (route, News::Ended(Ok(outcome))) = (route?, &event.news) else { return None };
         let rule = route.drift?;
+        // Vectors say nothing that a contract could be held to.
+        if request.is_some_and(embeddings::is_asked) {
+            return None;
+        }
         let is_primary = route.targets.first().is_some_and(|primary| primary.target == event.target);
         let share = if is_primary { rule.sample } else { rule.fallback_sample };
         if rand::random::<f64>() >= share {

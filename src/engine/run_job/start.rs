@@ -15,6 +15,7 @@ use crate::domain::route::Candidate;
 use crate::engine::call::{CallEvent, Clocks, News, Outgoing, Teller, call};
 use crate::engine::calls::Work;
 use crate::engine::progress::Progress;
+use crate::engine::submit::reread;
 use crate::engine::{Phase, tasks};
 use crate::store::StoreError;
 use crate::store::attempts::NewAttempt;
@@ -128,8 +129,8 @@ impl Runner {
     pub(super) async fn load_request(&mut self) -> bool {
         if self.request.is_none() {
             let read = || self.engine.store().job_request(self.owner, self.job);
-            if let Some(Ok(Some(body))) = self.engine.persist("read the request", read).await {
-                self.request = self.engine.reread(&body);
+            if let Some(Ok(Some(stored))) = self.engine.persist("read the request", read).await {
+                self.request = reread(&stored);
             }
         }
         self.request.is_some()

@@ -275,7 +275,7 @@ async fn an_order_for_a_job_is_checked_word_by_word() {
     for (order, word) in [
         (json!({}), "url"),
         (json!({ "url": url }), "body"),
-        (json!({ "url": "/v1/embeddings", "body": ask("hi") }), "url"),
+        (json!({ "url": "/v1/completions", "body": ask("hi") }), "url"),
         (json!({ "url": format!("{url}\r\nx: y"), "body": ask("hi") }), "url"),
         (json!({ "url": url, "body": [] }), "body"),
         (json!({ "url": url, "body": ask("hi"), "metadata": 7 }), "metadata"),
