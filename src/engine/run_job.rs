@@ -3,6 +3,7 @@
 //! The task is the only one in this process that decides for its job; tasks of other processes are held off by the
 //! guards in the statements. After anything unexpected it reads again and decides again.
 
+mod charge;
 mod start;
 mod streaming;
 
@@ -428,21 +429,6 @@ impl Runner {
         let sample = self.engine.sample(self.route.as_ref(), self.request.as_deref(), &event);
         if let Settled::Won(delivered) = self.engine.settle(*event, self.attempts, sample).await {
             self.publish(Progress::Succeeded(delivered));
-        }
-    }
-
-    /// What an attempt used counts, whether it wins or not; a whole answer that does not say, as was set aside.
-    fn charge(&mut self, news: &News) {
-        let Some(reserved) = self.reserved_tokens else { return };
-        let used = match news {
-            News::Ended(Ok(outcome)) => outcome.answer.reply.usage.map_or(reserved, |usage| usage.total()),
-            News::Ended(Err(failure)) => failure.usage.map_or(0, |usage| usage.total()),
-            News::Silent { .. } | News::Content(_) | News::GaveUp | News::CalledOff { .. } => 0,
-        };
-        match &mut self.hold {
-            Some(hold) => hold.add_used(used),
-            None if used > 0 => self.engine.inner.limits.spend(self.owner, used),
-            None => {}
         }
     }
 

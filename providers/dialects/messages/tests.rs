@@ -298,7 +298,7 @@ fn anthropics_own_events_go_through_in_their_order_and_are_the_whole_answer() {
     };
     let mut streams = 0;
     for fixture in fixtures::all("anthropic").iter().filter(|fixture| fixture["request"]["stream"] == true) {
-        let body = String::from_utf8(fixtures::body(&fixture["response"])).unwrap();
+        let body = String::from_utf8(fixtures::body(&fixture["response"]).to_vec()).unwrap();
         check("fixture", &fixtures::head(&fixture["response"]), &body);
         streams += 1;
     }

@@ -73,7 +73,7 @@ async fn jobs_that_come_together_share_their_commits_and_each_is_told_its_own() 
         format!("{} k003 k004 k005", MANY - 1)
     );
     assert_eq!(
-        ground.store.job_request(ground.owner, six).await.expect("an answer").as_deref(),
+        ground.store.job_request(ground.owner, six).await.expect("an answer").map(|stored| stored.body).as_deref(),
         Some(&b"{\"n\":6}"[..])
     );
     let told = complete_all(&ground, &keys).await;
