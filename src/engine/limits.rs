@@ -2,8 +2,8 @@
 //!
 //! A job begins out of what this process has claimed already, or else after one exchange with the database, which all
 //! who wait at that moment share: one transaction under way at most, one connection, whatever the load. Nothing is ever
-//! judged by what other processes claimed a while ago, but for a refusal, and that at most [`FRESH`] ago. What this
-//! process gives back the others see after [`PACE`].
+//! judged by what other processes claimed a while ago, but for a refusal, and that at most `FRESH` ago. What this
+//! process gives back the others see after `PACE`.
 
 mod books;
 mod hold;
