@@ -16,6 +16,7 @@ mod health;
 pub mod jobs;
 mod limits;
 mod models;
+pub mod openapi;
 pub mod problem;
 mod request_id;
 mod responses;
@@ -50,6 +51,7 @@ pub fn application(engine: Engine) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::show))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(engine.clone(), limits::tell))
@@ -77,6 +79,7 @@ pub fn operator(engine: Engine) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::show))
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn(request_id::stamp))

@@ -7,13 +7,16 @@ use axum::response::{IntoResponse, Response};
 use providers::failure::clean;
 use providers::json::Json;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
 use super::contracts;
 use super::extract::{Path, Query};
 use super::headers::rfc3339;
 use super::jobs::id_of;
+use super::openapi::Refusals;
 use super::problem::{Problem, Shape};
+use super::view::{CircuitView, FailingCircuit, JobView, List, ProviderView, RaceView};
 use super::{body, view};
 use crate::domain::ids::{AttemptId, JobId};
 use crate::domain::job::Snapshot;
@@ -25,8 +28,10 @@ const PAGE: i64 = 100;
 /// Who an action is put down to when the operator does not say.
 const NAMELESS: &str = "operator";
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ByState {
+    /// `queued`, `running`, `unknown`, `succeeded`, `failed` or `cancelled`.
     state: Option<String>,
     /// The last job of the page before.
     before: Option<String>,
@@ -34,6 +39,11 @@ pub struct ByState {
 
 pub const STATES: [&str; 6] = ["queued", "running", "unknown", "succeeded", "failed", "cancelled"];
 
+#[utoipa::path(
+    get, path = "/admin/v1/jobs", tag = "operators", security(("operator" = [])),
+    params(ByState),
+    responses((status = 200, body = List<JobView>), Refusals)
+)]
 pub async fn jobs(State(engine): State<Engine>, Query(by): Query<ByState>) -> Response {
     match jobs_page(&engine, by.state.as_deref(), by.before.as_deref(), PAGE).await {
         Ok(jobs) => axum::Json(view::page(jobs.iter().map(view::job).collect(), PAGE)).into_response(),
@@ -56,6 +66,11 @@ pub async fn jobs_page(
     Ok(engine.store().list_jobs(state, None, before, size).await?)
 }
 
+#[utoipa::path(
+    get, path = "/admin/v1/jobs/{id}", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The job's id")),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn job(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
     let found = async { Ok(axum::Json(examine(&engine, id_of(&id)?).await?).into_response()) };
     found.await.unwrap_or_else(|problem: Problem| problem.answer(Shape::Problem))
@@ -69,14 +84,32 @@ pub async fn examine(engine: &Engine, id: JobId) -> Result<Value, Problem> {
     Ok(view::examined_job(&snapshot, &lookups))
 }
 
+#[utoipa::path(
+    post, path = "/admin/v1/attempts/{id}/release", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The attempt's id")),
+    request_body(content = Deed, content_type = "application/json"),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn release(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
     clear(state, path, headers, body_in, Clearance::Release).await
 }
 
+#[utoipa::path(
+    post, path = "/admin/v1/attempts/{id}/cancel", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The attempt's id")),
+    request_body(content = Deed, content_type = "application/json"),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn cancel(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
     clear(state, path, headers, body_in, Clearance::Cancel).await
 }
 
+#[utoipa::path(
+    post, path = "/admin/v1/attempts/{id}/fail", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The attempt's id")),
+    request_body(content = Deed, content_type = "application/json"),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn fail(state: State<Engine>, path: Path<String>, headers: HeaderMap, body_in: Body) -> Response {
     clear(state, path, headers, body_in, Clearance::Fail).await
 }
@@ -121,10 +154,13 @@ pub async fn clear_attempt(
 }
 
 /// Every deed has a reason, and somebody's name where it is given.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deed {
+    /// What the next person on call will read.
+    #[schema(required, nullable = false, min_length = 1)]
     reason: Option<String>,
+    /// Who did it.
     actor: Option<String>,
 }
 
@@ -170,6 +206,10 @@ pub async fn read<T: for<'de> Deserialize<'de>>(
     serde_json::from_slice(bytes).map_err(|e| Problem::InvalidJson(e.to_string()))
 }
 
+#[utoipa::path(
+    get, path = "/admin/v1/races", tag = "operators", security(("operator" = [])),
+    responses((status = 200, body = List<RaceView>), Refusals)
+)]
 pub async fn races(State(engine): State<Engine>) -> Response {
     match engine.store().list_races(PAGE).await {
         Ok(races) => axum::Json(view::list(races.iter().map(view::race).collect())).into_response(),
@@ -178,6 +218,10 @@ pub async fn races(State(engine): State<Engine>) -> Response {
 }
 
 /// The providers, each with its circuits and with how its permits stand.
+#[utoipa::path(
+    get, path = "/admin/v1/providers", tag = "operators", security(("operator" = [])),
+    responses((status = 200, body = List<ProviderView>), Refusals)
+)]
 pub async fn providers(State(engine): State<Engine>) -> Response {
     let permits = match contracts::listed_permits(&engine, None).await {
         Ok(permits) => contracts::newest(permits),
@@ -185,21 +229,26 @@ pub async fn providers(State(engine): State<Engine>) -> Response {
     };
     let (circuits, held) = (engine.circuits(), engine.held_circuits());
     let data = engine.config().providers.values().map(|provider| {
-        let failing = circuits.iter().filter(|(target, _, _)| target.provider == provider.name).map(|(target, since, until)| {
-            json!({ "model": target.model, "failing_since": since.map(rfc3339), "left_alone_until": until.map(rfc3339) })
+        let failing = circuits.iter().filter(|(target, _, _)| target.provider == provider.name);
+        let failing = failing.map(|(target, since, until)| {
+            CircuitView::Failing(FailingCircuit {
+                model: target.model.clone(),
+                failing_since: since.map(rfc3339),
+                left_alone_until: until.map(rfc3339),
+            })
         });
-        let broken = held.iter().filter(|circuit| circuit.target.provider == provider.name).map(view::held_circuit);
-        json!({
-            "name": provider.name,
-            "object": "provider",
-            "adapter": provider.adapter.name(),
-            "adapter_version": provider.adapter.version(),
-            "base_url": provider.endpoint.base_url,
-            "circuits": failing.chain(broken).collect::<Vec<_>>(),
-            "permits": permits.iter().filter(|p| p["provider"] == provider.name).map(brief).collect::<Vec<_>>(),
-        })
+        let broken = held.iter().filter(|circuit| circuit.target.provider == provider.name);
+        ProviderView {
+            name: provider.name.clone(),
+            object: "provider",
+            adapter: provider.adapter.name().to_owned(),
+            adapter_version: provider.adapter.version().to_string(),
+            base_url: provider.endpoint.base_url.to_string(),
+            circuits: failing.chain(broken.map(|circuit| CircuitView::Held(view::held_circuit(circuit)))).collect(),
+            permits: permits.iter().filter(|p| p["provider"] == provider.name).map(brief).collect(),
+        }
     });
-    axum::Json(view::list(data.collect())).into_response()
+    axum::Json(List::whole(data.collect())).into_response()
 }
 
 fn brief(permit: &Value) -> Value {

@@ -8,11 +8,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
 use super::admin::{Deed, actor, read, reason};
 use super::extract::{Path, Query};
+use super::openapi::Refusals;
 use super::problem::{Problem, Shape};
-use super::view;
+use super::view::{self, GrantedView, List, PermitView, RunView, RunWithChecks};
 use crate::domain::ids::{PermitId, RunId};
 use crate::domain::route::Target;
 use crate::engine::certify::coverage::{Coverage, standings};
@@ -23,15 +25,22 @@ use crate::store::permits::ListedPermit;
 /// Runs in a list.
 pub const PAGE: i64 = 100;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct NewRun {
+pub struct NewRun {
     suite: String,
+    /// `provider/model`.
     target: String,
+    /// `live` (the default) or `replay`.
     mode: Option<String>,
 }
 
 /// Files the run and makes it in the background.
+#[utoipa::path(
+    post, path = "/admin/v1/contract-runs", tag = "operators", security(("operator" = [])),
+    request_body(content = NewRun, content_type = "application/json"),
+    responses((status = 202, body = RunView), Refusals)
+)]
 pub async fn start_run(State(engine): State<Engine>, headers: HeaderMap, body_in: Body) -> Response {
     let started = async {
         let new: NewRun = read(&engine, &headers, body_in).await?;
@@ -81,6 +90,10 @@ fn spawn_run(engine: Engine, planned: Planned, target: Target) {
     });
 }
 
+#[utoipa::path(
+    get, path = "/admin/v1/contract-runs", tag = "operators", security(("operator" = [])),
+    responses((status = 200, body = List<RunView>), Refusals)
+)]
 pub async fn runs(State(engine): State<Engine>) -> Response {
     match engine.store().runs(PAGE).await {
         Ok(runs) => axum::Json(view::list(runs.iter().map(view::run).collect())).into_response(),
@@ -88,6 +101,11 @@ pub async fn runs(State(engine): State<Engine>) -> Response {
     }
 }
 
+#[utoipa::path(
+    get, path = "/admin/v1/contract-runs/{id}", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The run's id")),
+    responses((status = 200, body = RunWithChecks), Refusals)
+)]
 pub async fn run(State(engine): State<Engine>, Path(id): Path<String>) -> Response {
     match run_with_checks(&engine, &id).await {
         Ok(run) => axum::Json(run).into_response(),
@@ -107,11 +125,17 @@ pub async fn run_with_checks(engine: &Engine, id: &str) -> Result<Value, Problem
     Ok(out)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ByRoute {
     route: Option<String>,
 }
 
+#[utoipa::path(
+    get, path = "/admin/v1/permits", tag = "operators", security(("operator" = [])),
+    params(ByRoute),
+    responses((status = 200, body = List<PermitView>), Refusals)
+)]
 pub async fn permits(State(engine): State<Engine>, Query(by): Query<ByRoute>) -> Response {
     match listed_permits(&engine, by.route.as_deref()).await {
         Ok(permits) => axum::Json(view::list(permits)).into_response(),
@@ -143,16 +167,23 @@ pub fn newest(permits: Vec<Value>) -> Vec<Value> {
     permits.into_iter().filter(|permit| is_newest(permit) || in_force(permit)).collect()
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct NewPermit {
+pub struct NewPermit {
     route: String,
+    /// A passed run of the route's suite against one of its targets.
     #[serde(alias = "run")]
     run_id: String,
+    #[schema(required, nullable = false, min_length = 1)]
     reason: Option<String>,
     actor: Option<String>,
 }
 
+#[utoipa::path(
+    post, path = "/admin/v1/permits", tag = "operators", security(("operator" = [])),
+    request_body(content = NewPermit, content_type = "application/json"),
+    responses((status = 201, body = GrantedView), Refusals)
+)]
 pub async fn grant(State(engine): State<Engine>, headers: HeaderMap, body_in: Body) -> Response {
     let granted = async {
         let new: NewPermit = read(&engine, &headers, body_in).await?;
@@ -194,6 +225,12 @@ fn refused(error: GrantError) -> Problem {
 }
 
 /// Ends a permit at once.
+#[utoipa::path(
+    delete, path = "/admin/v1/permits/{id}", tag = "operators", security(("operator" = [])),
+    params(("id" = Uuid, Path, description = "The permit's id")),
+    request_body(content = Deed, content_type = "application/json"),
+    responses((status = 200, body = PermitView), Refusals)
+)]
 pub async fn revoke(
     State(engine): State<Engine>,
     Path(id): Path<String>,

@@ -10,10 +10,17 @@ use serde_json::json;
 use super::auth::Caller;
 use super::body;
 use super::dialects::{Understood, understand};
+use super::openapi::{AnthropicErrors, CountRequest, CountView};
 use super::problem::{Problem, Shape};
 use crate::engine::Engine;
 use crate::engine::count::Count;
 
+/// Counts a prompt's tokens without answering it.
+#[utoipa::path(
+    post, path = "/v1/messages/count_tokens", tag = "applications", security(("api_key" = [])),
+    request_body(content = CountRequest, content_type = "application/json"),
+    responses((status = 200, body = CountView), AnthropicErrors)
+)]
 pub async fn messages(State(engine): State<Engine>, _caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     let counted = count(&engine, &headers_in, body_in).await;
     counted.unwrap_or_else(|problem| problem.answer(Shape::of(Dialect::Messages)))

@@ -19,6 +19,9 @@ use providers::json::Object;
 use tokio::time::Instant;
 
 use super::auth::Caller;
+use super::openapi::{
+    AnthropicErrors, ChatRequest, DialectErrors, EmbeddingsRequest, MessagesRequest, ResponsesRequest,
+};
 use super::problem::{Problem, Shape};
 use super::{body, headers, responses, stream, view};
 use crate::domain::fingerprint::fingerprint;
@@ -31,18 +34,42 @@ use crate::engine::progress::{Delivered, Progress};
 use crate::engine::submit::{Submission, Submitted, Ticket};
 use crate::engine::upstreams::Prepared;
 
+#[utoipa::path(
+    post, path = "/v1/chat/completions", tag = "applications", security(("api_key" = [])),
+    params(("Idempotency-Key" = String, Header, description = "One fresh value per intent: 1 to 255 visible characters")),
+    request_body(content = ChatRequest, content_type = "application/json"),
+    responses((status = 200, body = Object, description = "The answer, as OpenAI documents it", content_type = "application/json"), DialectErrors)
+)]
 pub async fn chat(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     serve(&engine, Dialect::Chat, caller, &headers_in, body_in).await
 }
 
+#[utoipa::path(
+    post, path = "/v1/messages", tag = "applications", security(("api_key" = [])),
+    params(("Idempotency-Key" = String, Header, description = "One fresh value per intent: 1 to 255 visible characters")),
+    request_body(content = MessagesRequest, content_type = "application/json"),
+    responses((status = 200, body = Object, description = "The answer, as Anthropic documents it", content_type = "application/json"), AnthropicErrors)
+)]
 pub async fn messages(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     serve(&engine, Dialect::Messages, caller, &headers_in, body_in).await
 }
 
+#[utoipa::path(
+    post, path = "/v1/responses", tag = "applications", security(("api_key" = [])),
+    params(("Idempotency-Key" = String, Header, description = "One fresh value per intent: 1 to 255 visible characters")),
+    request_body(content = ResponsesRequest, content_type = "application/json"),
+    responses((status = 200, body = Object, description = "The answer, as OpenAI documents it", content_type = "application/json"), DialectErrors)
+)]
 pub async fn responses(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     serve(&engine, Dialect::Responses, caller, &headers_in, body_in).await
 }
 
+#[utoipa::path(
+    post, path = "/v1/embeddings", tag = "applications", security(("api_key" = [])),
+    params(("Idempotency-Key" = String, Header, description = "One fresh value per intent: 1 to 255 visible characters")),
+    request_body(content = EmbeddingsRequest, content_type = "application/json"),
+    responses((status = 200, body = Object, description = "The answer, as OpenAI documents it", content_type = "application/json"), DialectErrors)
+)]
 pub async fn embeddings(
     State(engine): State<Engine>,
     caller: Caller,

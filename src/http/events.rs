@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::auth::Caller;
 use super::jobs::id_of;
+use super::openapi::Refusals;
 use super::problem::{Problem, Shape};
 use super::stream::event_stream;
 use super::{headers, view};
@@ -34,6 +35,17 @@ const QUEUE: usize = 32;
 /// Between two looks at a job on which nobody works here.
 const LOOK: Duration = Duration::from_millis(300);
 
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/events", tag = "applications", security(("api_key" = [])),
+    params(
+        ("id" = Uuid, Path, description = "The job's id"),
+        ("Last-Event-ID" = Option<String>, Header, description = "Goes on behind this event"),
+    ),
+    responses(
+        (status = 200, body = String, description = "States and chunks as they come", content_type = "text/event-stream"),
+        Refusals
+    )
+)]
 pub async fn follow(
     State(engine): State<Engine>,
     caller: Caller,

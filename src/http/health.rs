@@ -6,11 +6,19 @@ use axum::response::{IntoResponse, Response};
 
 use crate::engine::{Engine, Phase};
 
+#[utoipa::path(
+    get, path = "/healthz", tag = "everybody",
+    responses((status = 200, body = String, description = "Alive", content_type = "text/plain"))
+)]
 pub async fn alive() -> &'static str {
     "ok\n"
 }
 
 /// Ready: the database answers within a second, and this process's lease lets it start attempts.
+#[utoipa::path(
+    get, path = "/readyz", tag = "everybody",
+    responses((status = 200, body = String, description = "Ready", content_type = "text/plain"), (status = 503, body = String, description = "Not ready, and why", content_type = "text/plain"))
+)]
 pub async fn ready(State(engine): State<Engine>) -> Response {
     let fault = match engine.phase() {
         Phase::Draining | Phase::Stopped => Some("shutting down"),
@@ -24,6 +32,10 @@ pub async fn ready(State(engine): State<Engine>) -> Response {
     }
 }
 
+#[utoipa::path(
+    get, path = "/metrics", tag = "everybody",
+    responses((status = 200, body = String, description = "Prometheus' text format", content_type = "text/plain"))
+)]
 pub async fn metrics(State(engine): State<Engine>) -> Response {
     let metrics = engine.metrics();
     let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);

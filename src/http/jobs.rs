@@ -10,11 +10,14 @@ use providers::dialects::Dialect;
 use providers::json::{Json, Object};
 use serde::Deserialize;
 use tokio::time::Instant;
+use utoipa::IntoParams;
 
 use super::auth::Caller;
 use super::dialects::{Form, Understood, replay, required_key, success, understand};
 use super::extract::{Path, Query};
+use super::openapi::{NewJob, Refusals};
 use super::problem::{Problem, Shape};
+use super::view::{JobView, List};
 use super::{body, headers, responses, view};
 use crate::domain::fingerprint::fingerprint;
 use crate::domain::ids::{JobId, OwnerId};
@@ -30,6 +33,12 @@ const PAGE: i64 = 50;
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
+#[utoipa::path(
+    post, path = "/v1/jobs", tag = "applications", security(("api_key" = [])),
+    params(("Idempotency-Key" = String, Header, description = "One fresh value per intent: 1 to 255 visible characters")),
+    request_body(content = NewJob, content_type = "application/json"),
+    responses((status = 201, body = JobView), Refusals)
+)]
 pub async fn create(State(engine): State<Engine>, caller: Caller, headers_in: HeaderMap, body_in: Body) -> Response {
     admit(&engine, caller, &headers_in, body_in).await.unwrap_or_else(|problem| problem.answer(Shape::Problem))
 }
@@ -121,8 +130,10 @@ fn invalid(param: &str, message: String) -> Problem {
     Problem::Invalid { param: Some(param.to_owned()), code: "invalid_request", message }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Wait {
+    /// Waits this long for the job's end: `30s`, `500ms` or plain seconds; at most 5 minutes.
     wait: Option<String>,
 }
 
@@ -140,6 +151,11 @@ impl Wait {
     }
 }
 
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", tag = "applications", security(("api_key" = [])),
+    params(("id" = Uuid, Path, description = "The job's id"), Wait),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn show(
     State(engine): State<Engine>,
     caller: Caller,
@@ -179,13 +195,20 @@ pub fn id_of(text: &str) -> Result<JobId, Problem> {
     text.parse().map_err(|_| Problem::NotFound)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Listing {
+    /// The one job of this key.
     idempotency_key: Option<String>,
     /// The last job of the page before.
     before: Option<String>,
 }
 
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "applications", security(("api_key" = [])),
+    params(Listing),
+    responses((status = 200, body = List<JobView>), Refusals)
+)]
 pub async fn list(State(engine): State<Engine>, caller: Caller, Query(listing): Query<Listing>) -> Response {
     let listed = async {
         let jobs: Vec<Snapshot> = match &listing.idempotency_key {
@@ -201,6 +224,14 @@ pub async fn list(State(engine): State<Engine>, caller: Caller, Query(listing): 
 }
 
 /// The stored answer, byte for byte; a failed job's error in the shape of its dialect.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/result", tag = "applications", security(("api_key" = [])),
+    params(("id" = Uuid, Path, description = "The job's id")),
+    responses(
+        (status = 200, body = Object, description = "The answer in its dialect", content_type = "application/json"),
+        Refusals
+    )
+)]
 pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
     let stored = async {
         let snapshot = find(&engine, caller.owner, id_of(&id)?).await?;
@@ -239,6 +270,11 @@ pub async fn call_off(engine: &Engine, owner: OwnerId, id: JobId) -> Result<Snap
 }
 
 /// The owner cancels: fenced, whatever still comes back is thrown away. A job that is over stays as it is.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/cancel", tag = "applications", security(("api_key" = [])),
+    params(("id" = Uuid, Path, description = "The job's id")),
+    responses((status = 200, body = JobView), Refusals)
+)]
 pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
     let cancelled = async {
         let id = id_of(&id)?;

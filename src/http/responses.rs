@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::auth::Caller;
 use super::dialects::{Form, rendering, replay};
 use super::extract::{Path, Query};
+use super::openapi::DialectErrors;
 use super::problem::{Problem, Shape};
 use super::{body, headers, jobs};
 use crate::domain::ids::{JobId, OwnerId};
@@ -50,6 +51,14 @@ impl Asked {
     }
 }
 
+#[utoipa::path(
+    get, path = "/v1/responses/{id}", tag = "applications", security(("api_key" = [])),
+    params(("id" = String, Path, description = "The response's id: `resp_…`")),
+    responses(
+        (status = 200, body = Object, description = "The response as it stands", content_type = "application/json"),
+        DialectErrors
+    )
+)]
 pub async fn show(
     State(engine): State<Engine>,
     caller: Caller,
@@ -65,6 +74,14 @@ pub async fn show(
 }
 
 /// Whatever is over stays as it is, and is shown.
+#[utoipa::path(
+    post, path = "/v1/responses/{id}/cancel", tag = "applications", security(("api_key" = [])),
+    params(("id" = String, Path, description = "The response's id: `resp_…`")),
+    responses(
+        (status = 200, body = Object, description = "The response as it stands", content_type = "application/json"),
+        DialectErrors
+    )
+)]
 pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
     let cancelled = async {
         let id = find(&engine, caller.owner, &id).await?.job.id;

@@ -18,6 +18,7 @@ mod failover;
 mod guards;
 mod limits;
 mod next_target;
+mod openapi;
 mod owners;
 mod reconcile;
 mod reverse_finish;
