@@ -125,9 +125,18 @@ pub(crate) fn refuse_message_members(request: &Request, who: &str) -> Result<(),
     Ok(())
 }
 
-fn refuse_others(at: &str, value: &Json, known: &[&str], who: &str) -> Result<(), Unsupported> {
+/// Refuses the first member that is neither known nor a by-product of an answer.
+pub(crate) fn refuse_others(at: &str, value: &Json, known: &[&str], who: &str) -> Result<(), Unsupported> {
+    refuse_unless(at, value, |name| known.contains(&name) || is_by_product(name), who)
+}
+
+/// Refuses the first member that is not known.
+pub(crate) fn refuse_all_others(at: &str, value: &Json, known: &[&str], who: &str) -> Result<(), Unsupported> {
+    refuse_unless(at, value, |name| known.contains(&name), who)
+}
+
+fn refuse_unless(at: &str, value: &Json, is_known: impl Fn(&str) -> bool, who: &str) -> Result<(), Unsupported> {
     let Some(object) = value.as_object() else { return Ok(()) };
-    let is_known = |name: &str| known.contains(&name) || is_by_product(name);
     match object.iter().find(|(name, value)| !is_known(name) && !value.is_null()) {
         None => Ok(()),
         Some((name, _)) => {
@@ -243,6 +252,40 @@ pub(crate) fn refuse_several_answers(request: &Request, who: &str) -> Result<(),
         return Err(Unsupported::new("n", format!("{who} gives one answer per request: send n = 1 or leave it out")));
     }
     Ok(())
+}
+
+/// Adds a turn to a conversation of two sides, or to the last turn where it is the same side's. Nothing makes no turn.
+pub(crate) fn add_turn<'a>(turns: &mut Vec<(&'a str, Vec<Json>)>, role: &'a str, content: Vec<Json>) {
+    match turns.last_mut() {
+        _ if content.is_empty() => {}
+        Some((last, turn)) if *last == role => turn.extend(content),
+        _ => turns.push((role, content)),
+    }
+}
+
+/// Stop strings, under the format's own name for them.
+pub(crate) fn add_stops(body: &mut Object, name: &str, request: &Request) {
+    if !request.stop.is_empty() {
+        body.insert(name, request.stop.iter().map(|stop| Json::from(stop.as_str())).collect::<Vec<_>>());
+    }
+}
+
+/// `temperature`, and `top_p` under the format's own name for it.
+pub(crate) fn add_sampling(body: &mut Object, top_p: &str, request: &Request) {
+    for (name, value) in [("temperature", &request.temperature), (top_p, &request.top_p)] {
+        if let Some(value) = value {
+            body.insert(name, value.clone());
+        }
+    }
+}
+
+/// Parameters that go on under the client's own name for them.
+pub(crate) fn add_as_sent(body: &mut Object, names: &[&str], request: &Request) {
+    for name in names {
+        if let Some(value) = request.body.get_some(name) {
+            body.insert(*name, value.clone());
+        }
+    }
 }
 
 pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {

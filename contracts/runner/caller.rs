@@ -125,7 +125,9 @@ impl<'a, U: Upstream> Caller<'a, U> {
             return Ok(self.upstream.call(call).await);
         }
         let most = self.weigher.most(call);
-        for tries in 1.. {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             self.wait_for_our_turn().await;
             self.state().ledger.reserve(most).map_err(Stop::Budget)?;
             let observation = self.upstream.call(call).await;
@@ -146,7 +148,6 @@ impl<'a, U: Upstream> Caller<'a, U> {
                 }
             }
         }
-        unreachable!("the last try returns")
     }
 
     /// Nobody calls before the provider wants to be called.

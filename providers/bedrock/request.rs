@@ -8,8 +8,8 @@ use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat, Tool, ToolChoice};
 use crate::json::{Json, Object};
 use crate::leftover::{
-    object, refuse_choice_without_tools, refuse_message_members, refuse_one_at_a_time, refuse_parameters,
-    refuse_several_answers, short,
+    add_sampling, add_stops, object, refuse_choice_without_tools, refuse_message_members, refuse_one_at_a_time,
+    refuse_parameters, refuse_several_answers, short,
 };
 use crate::openai::METADATA_KEY;
 
@@ -68,14 +68,8 @@ fn inference(request: &Request) -> Object {
     if let Some(limit) = request.max_tokens {
         config.insert("maxTokens", limit);
     }
-    for (name, value) in [("temperature", &request.temperature), ("topP", &request.top_p)] {
-        if let Some(value) = value {
-            config.insert(name, value.clone());
-        }
-    }
-    if !request.stop.is_empty() {
-        config.insert("stopSequences", request.stop.iter().map(|stop| Json::from(stop.as_str())).collect::<Vec<_>>());
-    }
+    add_sampling(&mut config, "topP", request);
+    add_stops(&mut config, "stopSequences", request);
     config
 }
 

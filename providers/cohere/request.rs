@@ -8,8 +8,8 @@ use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat, Tool, ToolChoice};
 use crate::json::{Json, Object};
 use crate::leftover::{
-    object, refuse_choice_without_tools, refuse_message_members, refuse_one_at_a_time, refuse_parameters,
-    refuse_several_answers, short,
+    add_as_sent, add_sampling, add_stops, object, refuse_choice_without_tools, refuse_message_members,
+    refuse_one_at_a_time, refuse_parameters, refuse_several_answers, short,
 };
 
 /// The name in refusals.
@@ -37,19 +37,9 @@ pub(crate) fn write(request: &Request, model: &str) -> Result<Json, Unsupported>
     if let Some(limit) = request.max_tokens {
         body.insert("max_tokens", limit);
     }
-    if !request.stop.is_empty() {
-        body.insert("stop_sequences", request.stop.iter().map(|stop| Json::from(stop.as_str())).collect::<Vec<_>>());
-    }
-    for (name, value) in [("temperature", &request.temperature), ("p", &request.top_p)] {
-        if let Some(value) = value {
-            body.insert(name, value.clone());
-        }
-    }
-    for name in ["seed", "presence_penalty", "frequency_penalty"] {
-        if let Some(value) = request.body.get_some(name) {
-            body.insert(name, value.clone());
-        }
-    }
+    add_stops(&mut body, "stop_sequences", request);
+    add_sampling(&mut body, "p", request);
+    add_as_sent(&mut body, &["seed", "presence_penalty", "frequency_penalty"], request);
     if let Some(thinking) = thinking(request)? {
         body.insert("thinking", thinking);
     }

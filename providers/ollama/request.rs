@@ -8,7 +8,8 @@ use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat, Tool, ToolChoice};
 use crate::json::{Json, Object};
 use crate::leftover::{
-    object, refuse_message_members, refuse_one_at_a_time, refuse_parameters, refuse_several_answers, short,
+    add_as_sent, add_sampling, add_stops, object, refuse_message_members, refuse_one_at_a_time, refuse_parameters,
+    refuse_several_answers, short,
 };
 
 /// The name in refusals.
@@ -43,11 +44,7 @@ pub(crate) fn write(request: &Request, model: &str) -> Result<Json, Unsupported>
     if let Some(think) = think(request)? {
         body.insert("think", think);
     }
-    for name in ["logprobs", "top_logprobs"] {
-        if let Some(value) = request.body.get_some(name) {
-            body.insert(name, value.clone());
-        }
-    }
+    add_as_sent(&mut body, &["logprobs", "top_logprobs"], request);
     Ok(Json::Object(body))
 }
 
@@ -56,19 +53,9 @@ fn options(request: &Request) -> Object {
     if let Some(limit) = request.max_tokens {
         options.insert("num_predict", limit);
     }
-    if !request.stop.is_empty() {
-        options.insert("stop", request.stop.iter().map(|stop| Json::from(stop.as_str())).collect::<Vec<_>>());
-    }
-    for (name, value) in [("temperature", &request.temperature), ("top_p", &request.top_p)] {
-        if let Some(value) = value {
-            options.insert(name, value.clone());
-        }
-    }
-    for name in ["seed", "presence_penalty", "frequency_penalty"] {
-        if let Some(value) = request.body.get_some(name) {
-            options.insert(name, value.clone());
-        }
-    }
+    add_stops(&mut options, "stop", request);
+    add_sampling(&mut options, "top_p", request);
+    add_as_sent(&mut options, &["seed", "presence_penalty", "frequency_penalty"], request);
     options
 }
 

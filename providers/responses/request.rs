@@ -12,8 +12,12 @@ use crate::adapter::Unsupported;
 use crate::canonical::Request;
 use crate::dialects::Dialect;
 use crate::json::{Json, Object};
+use crate::leftover::{object, refuse_all_others};
 
 pub(super) use input::is_encrypted_reasoning;
+
+/// The name in refusals.
+const WHO: &str = "OpenAI responses";
 
 /// The document of a client that speaks this protocol itself.
 pub(super) fn own_document(request: &Request) -> Option<&Object> {
@@ -96,18 +100,7 @@ fn prompt(request: &Request, model: &str) -> Result<Object, Unsupported> {
     Ok(body)
 }
 
-fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
-    Json::Object(members.into_iter().collect())
-}
-
 /// What the canonical form does not hold must not vanish either: a member that nobody here reads is refused.
 fn refuse_others(at: &str, value: Option<&Json>, known: &[&str]) -> Result<(), Unsupported> {
-    let Some(object) = value.and_then(Json::as_object) else { return Ok(()) };
-    match object.iter().find(|(name, value)| !known.contains(name) && !value.is_null()) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let name: String = name.chars().take(64).collect();
-            Err(Unsupported::new(format!("{at}.{name}"), "OpenAI responses has no place for it: leave it out"))
-        }
-    }
+    value.map_or(Ok(()), |value| refuse_all_others(at, value, known, WHO))
 }

@@ -45,7 +45,8 @@ pub async fn run(context: &Context, command: Command) -> Result<Answer, Failure>
 
 async fn act(context: &Context, opened: &Opened, command: Command) -> Result<Answer, Failure> {
     match command {
-        Command::List | Command::New(_) => unreachable!("done without a database"),
+        Command::List => list(context),
+        Command::New(args) => new::run(context, args).await,
         Command::Run(args) => run::run(context, opened, args).await,
         Command::Record(args) => run::record(context, opened, args).await,
         Command::Diff { before, after } => diff::run(context, opened, before, after).await,

@@ -9,7 +9,9 @@ use crate::adapter::Unsupported;
 use crate::call_id::fitting;
 use crate::canonical::{Message, Part, Request};
 use crate::json::{Json, Object};
-use crate::leftover::{arguments, inline_data, object, only_text, refuse_detail, results_in_order, unknown_part};
+use crate::leftover::{
+    add_turn, arguments, inline_data, object, only_text, refuse_detail, results_in_order, unknown_part,
+};
 
 pub(super) struct Conversation {
     pub system: Vec<Json>,
@@ -41,11 +43,7 @@ pub(super) fn write(request: &Request) -> Result<Conversation, Unsupported> {
             }
         };
         i = next;
-        match turns.last_mut() {
-            _ if blocks.is_empty() => {}
-            Some((last, turn)) if *last == role => turn.extend(blocks),
-            _ => turns.push((role, blocks)),
-        }
+        add_turn(&mut turns, role, blocks);
     }
     if turns.is_empty() {
         return Err(Unsupported::new("messages", "Bedrock needs at least one message beside the system prompt"));

@@ -9,7 +9,7 @@ use crate::adapter::Unsupported;
 use crate::canonical::{Message, Part, Request, ToolCall};
 use crate::json::{Json, Object};
 use crate::leftover::{
-    arguments, called_name, inline_data, object, only_text, refuse_detail, results_in_order, unknown_part,
+    add_turn, arguments, called_name, inline_data, object, only_text, refuse_detail, results_in_order, unknown_part,
 };
 
 pub(super) struct Conversation {
@@ -47,11 +47,7 @@ pub(super) fn write(request: &Request, model: &str) -> Result<Conversation, Unsu
             }
         };
         i = next;
-        match turns.last_mut() {
-            _ if parts.is_empty() => {}
-            Some((last, turn)) if *last == role => turn.extend(parts),
-            _ => turns.push((role, parts)),
-        }
+        add_turn(&mut turns, role, parts);
     }
     if turns.is_empty() {
         return Err(Unsupported::new("messages", "Gemini needs at least one message beside the system prompt"));

@@ -4,7 +4,7 @@ use super::WHO;
 use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat};
 use crate::json::{Json, Object};
-use crate::leftover::{object, refuse_parameters, short};
+use crate::leftover::{add_sampling, add_stops, object, refuse_parameters, short};
 
 const CARRIED: &[&str] =
     &["seed", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "reasoning_effort"];
@@ -18,14 +18,8 @@ pub(super) fn write(request: &Request, model: &str) -> Result<Object, Unsupporte
     if let Some(limit) = request.max_tokens {
         config.insert("maxOutputTokens", limit);
     }
-    if !request.stop.is_empty() {
-        config.insert("stopSequences", request.stop.iter().map(|stop| Json::from(stop.as_str())).collect::<Vec<_>>());
-    }
-    for (name, value) in [("temperature", &request.temperature), ("topP", &request.top_p)] {
-        if let Some(value) = value {
-            config.insert(name, value.clone());
-        }
-    }
+    add_stops(&mut config, "stopSequences", request);
+    add_sampling(&mut config, "topP", request);
     if let Some(n) = request.n.filter(|n| *n > 1) {
         config.insert("candidateCount", n);
     }

@@ -1,9 +1,10 @@
 //! What a message holds: text, images and files of the input, text and refusals of an earlier answer.
 
-use super::{object, refuse_others};
+use super::refuse_others;
 use crate::adapter::Unsupported;
 use crate::canonical::Part;
 use crate::json::{Json, Object};
+use crate::leftover::object;
 
 /// The content of a message that is input, or the output of a call: a list of parts; an empty text where there are none.
 pub(super) fn parts(at: &str, parts: &[Part], sent: Option<&Json>) -> Result<Json, Unsupported> {

@@ -5,11 +5,12 @@
 //! of an answer brought it. Empty turns are not made: they would part a call from its result (field case B038).
 
 use super::content::{assistant_parts, parts};
-use super::{object, refuse_others};
+use super::{WHO, refuse_others};
 use crate::adapter::Unsupported;
 use crate::call_id::fitting;
 use crate::canonical::{Message, Request, SystemRole, ToolCall};
 use crate::json::Json;
+use crate::leftover::{self, object};
 
 /// The longest id of a call (`FunctionCallOutputItemParam`).
 const LONGEST_ID: usize = 64;
@@ -91,26 +92,13 @@ fn refuse_members(at: &str, sent: Option<&Json>) -> Result<(), Unsupported> {
         let why = "OpenAI responses has no names of participants: put it into the text";
         return Err(Unsupported::new(format!("{at}.name"), why));
     }
-    let known: &[&str] = match sent.and_then(|message| message.get("role")).and_then(Json::as_str) {
+    match sent.and_then(|message| message.get("role")).and_then(Json::as_str) {
         // By-products of an answer, as clients send them back: no input to any model but the one that wrote them.
-        Some("assistant") => &[
-            "role",
-            "content",
-            "refusal",
-            "tool_calls",
-            "reasoning_items",
-            "annotations",
-            "reasoning_content",
-            "reasoning",
-            "reasoning_details",
-            "thinking_blocks",
-            "other_blocks",
-            "other_items",
-            "extra_content",
-            "citations",
-        ],
-        Some("tool") => &["role", "content", "tool_call_id"],
-        _ => &["role", "content"],
-    };
-    refuse_others(at, sent, known)
+        Some("assistant") => {
+            let known = ["role", "content", "refusal", "tool_calls"];
+            leftover::refuse_others(at, sent.unwrap_or(&Json::Null), &known, WHO)
+        }
+        Some("tool") => refuse_others(at, sent, &["role", "content", "tool_call_id"]),
+        _ => refuse_others(at, sent, &["role", "content"]),
+    }
 }

@@ -1,10 +1,11 @@
 //! The members of the client's body beside the conversation: which are translated, which go on under their own name,
 //! which ask for nothing, and the rest, which are refused by name.
 
-use super::{object, refuse_others};
+use super::refuse_others;
 use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat};
 use crate::json::{Json, Object};
+use crate::leftover::{asks_nothing, object, short};
 
 /// Translated here or in a sibling, or understood by the gateway itself.
 const CARRIED: &[&str] = &[
@@ -45,29 +46,20 @@ const LEAST_OUTPUT: u64 = 16;
 pub(super) fn refuse_unknown(request: &Request) -> Result<(), Unsupported> {
     let has_a_place = |name: &&str| CARRIED.contains(name) || PASSED_ON.contains(name);
     let mut members = request.body.iter();
-    if let Some((name, _)) = members.find(|(name, value)| !has_a_place(name) && !asks_nothing(name, value)) {
+    if let Some((name, _)) = members.find(|(name, value)| !has_a_place(name) && !asks_for_nothing(name, value)) {
         let why = match name {
             "n" => "OpenAI responses gives one answer per request: send n = 1 or leave it out",
             "stop" => "OpenAI responses has no stop strings: leave it out",
             _ => "OpenAI responses has no such parameter: leave it out",
         };
-        let name: String = name.chars().take(64).collect();
-        return Err(Unsupported::new(name, why));
+        return Err(Unsupported::new(short(name), why));
     }
     Ok(())
 }
 
-/// The value that the parameter has when it is absent.
-fn asks_nothing(name: &str, value: &Json) -> bool {
-    match (name, value) {
-        (_, Json::Null) => true,
-        ("presence_penalty" | "frequency_penalty", Json::Number(n)) => n.as_f64() == 0.0,
-        ("n", Json::Number(n)) => n.as_u64() == Some(1),
-        ("stop", Json::Array(items)) => items.is_empty(),
-        ("logit_bias", Json::Object(members)) => members.is_empty(),
-        ("modalities", Json::Array(items)) => matches!(items.as_slice(), [Json::String(only)] if only == "text"),
-        _ => false,
-    }
+/// No stop strings are none.
+fn asks_for_nothing(name: &str, value: &Json) -> bool {
+    asks_nothing(name, value) || name == "stop" && value.as_array().is_some_and(<[Json]>::is_empty)
 }
 
 /// The limit under the name by which the client sent it is refused below the protocol's least, so that another target

@@ -1,10 +1,11 @@
 //! Tools and the choice among them. A tool is strict here unless it says otherwise, and is not in the client's dialect:
 //! so it always says.
 
-use super::{object, refuse_others};
+use super::refuse_others;
 use crate::adapter::Unsupported;
 use crate::canonical::{Request, Tool, ToolChoice};
 use crate::json::{Json, Object};
+use crate::leftover::object;
 
 pub(super) fn write(request: &Request) -> Result<Json, Unsupported> {
     let sent = request.body.get("tools").and_then(Json::as_array).unwrap_or_default();
