@@ -7,6 +7,8 @@
 
 #[path = "durable/count.rs"]
 mod count;
+#[path = "ground.rs"]
+mod ground;
 #[path = "durable/peers.rs"]
 mod peers;
 #[path = "durable/pgbench.rs"]
@@ -181,7 +183,7 @@ impl Bench {
 
     /// What the gateway asks its allocator for, in a process that counts.
     async fn allocations(&self) {
-        let told_at = world::free_address();
+        let told_at = ground::free_address();
         let itself = std::env::current_exe().expect("this program");
         let environment = [(count::TOLD_AT, told_at.to_string())];
         let gateway = self.world.another(itself.to_str().expect("a path"), &environment).await;

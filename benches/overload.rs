@@ -5,6 +5,8 @@
 //! which it should have been sent. Every job is new, and committed twice. Figures are of this machine at this moment,
 //! the clients on the same cores: read the ratios.
 
+#[path = "ground.rs"]
+mod ground;
 #[path = "overload/wire.rs"]
 mod wire;
 #[path = "overload/world.rs"]

@@ -1,6 +1,8 @@
 //! `cargo bench --bench streams`: what a stream costs through the gateway, side by side with the provider asked
 //! directly, in one run. Figures are medians and percentiles of this machine at this moment: read the ratios.
 
+#[path = "ground.rs"]
+mod ground;
 #[path = "streams/upstream.rs"]
 mod upstream;
 #[path = "streams/world.rs"]

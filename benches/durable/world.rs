@@ -2,16 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use interlock::domain::api_key::FreshKey;
-use interlock::domain::ids::{ApiKeyId, InstanceId, OwnerId};
-use interlock::local::postgres::PrivatePostgres;
-use interlock::store::Store;
-use providers::adapter::Secret;
+use interlock::domain::ids::{InstanceId, OwnerId};
 use sqlx::{Connection, PgConnection};
-use tokio::net::TcpStream;
+
+use super::ground::{Ground, Process, answers, free_address};
 
 pub struct World {
     pub gateway: Gateway,
@@ -24,8 +21,7 @@ pub struct World {
     settings: String,
     mock_process: Process,
     postmaster: u32,
-    postgres: PrivatePostgres,
-    folder: tempfile::TempDir,
+    ground: Ground,
 }
 
 /// A gateway in a process of its own.
@@ -37,35 +33,9 @@ pub struct Gateway {
 impl Gateway {
     async fn start(program: &str, file: &Path, settings: &str, environment: &[(&str, String)]) -> Gateway {
         let address = free_address();
-        std::fs::write(file, settings.replace("GATEWAY", &address.to_string())).expect("settings");
-        let process = Command::new(program)
-            .args(["serve", "--config"])
-            .arg(file)
-            .env("INTERLOCK_LOG", "error")
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdout(Stdio::null())
-            .spawn();
-        let process = Process(process.expect("the gateway"));
-        answers(address).await;
+        let settings = settings.replace("GATEWAY", &address.to_string());
+        let process = Process::gateway(program, file, &settings, address, environment).await;
         Gateway { address, process }
-    }
-}
-
-async fn answers(address: SocketAddr) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while TcpStream::connect(address).await.is_err() {
-        assert!(Instant::now() < until, "{address} does not answer");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// A child that does not outlive this program, however it ends.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -80,45 +50,32 @@ pub struct Cpu {
 impl World {
     /// `mock`: where the provider is to listen.
     pub async fn start(mock: Option<SocketAddr>) -> World {
-        let folder = tempfile::Builder::new()
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .tempdir()
-            .expect("a folder");
+        let (ground, store, owner) = Ground::start().await;
         let mock = mock.unwrap_or_else(free_address);
         let itself = std::env::current_exe().expect("this program");
-        let mock_process = Command::new(itself).args(["--mock", &mock.to_string()]).spawn().expect("the mock");
-        let mock_process = Process(mock_process);
-        let postgres = PrivatePostgres::start(&folder.path().join("data")).await.expect("a Postgres");
-        postgres.ensure_database("bench").await.expect("a database");
-        let url = postgres.url("bench");
-        let store = Store::connect(&Secret::new(url.clone()), 2).await.expect("a store");
-        store.migrate().await.expect("a schema");
-        let key = FreshKey::from_random([9; 38]);
-        let owner = store.ensure_owner("bench").await.expect("an owner");
-        store.create_key(ApiKeyId::fresh(), owner, &key.public_id, key.secret_sha256, None).await.expect("a key");
+        let mock_process = Process::spawn(Command::new(itself).args(["--mock", &mock.to_string()]));
         let instance = InstanceId::fresh();
         store.register_instance(instance, "bench", 1).await.expect("an instance");
         store.close().await;
-        let file = folder.path().join("interlock.toml");
+        let (file, url) = (ground.file("interlock.toml"), ground.url.clone());
         let settings = format!(
             "[server]\nlisten = \"GATEWAY\"\noperator_listen = \"127.0.0.1:0\"\nmax_connections = 4096\n[database]\nurl = \"{url}\"\n[providers.alpha]\nadapter = \"openai\"\nbase_url = \"http://{mock}/v1\"\n[routes.support]\ntargets = [\"alpha/m\"]\n"
         );
         let gateway = Gateway::start(env!("CARGO_BIN_EXE_interlock"), &file, &settings, &[]).await;
         let postmaster = prepare(&url).await;
         answers(mock).await;
-        let key = key.reveal().to_owned();
-        World { gateway, mock, key, url, owner, instance, settings, mock_process, postmaster, postgres, folder }
+        let key = ground.key.clone();
+        World { gateway, mock, key, url, owner, instance, settings, mock_process, postmaster, ground }
     }
 
     /// Another gateway beside the first, with these in its environment.
     pub async fn another(&self, program: &str, environment: &[(&str, String)]) -> Gateway {
-        Gateway::start(program, &self.folder.path().join("another.toml"), &self.settings, environment).await
+        Gateway::start(program, &self.ground.file("another.toml"), &self.settings, environment).await
     }
 
     pub async fn stop(self) {
         drop((self.gateway, self.mock_process));
-        self.postgres.stop().await.expect("Postgres stops");
-        drop(self.folder);
+        self.ground.stop().await;
     }
 
     pub fn gateway_pid(&self) -> u32 {
@@ -182,10 +139,4 @@ fn stat(pid: u32) -> Option<Stat> {
         own: time(ticks(11)?, ticks(12)?),
         ended: time(ticks(13)?, ticks(14)?),
     })
-}
-
-/// A port that was free a moment ago.
-pub fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address")
 }

@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 use super::StoreError;
 
+#[cfg(test)]
+mod tests;
+
 /// Rows of one statement.
 const MAX_ROWS: usize = 128;
 /// Payload of one statement, in bytes; a larger row travels alone.

@@ -214,25 +214,3 @@ async fn connections_that_die_under_a_batch_lose_nothing_and_double_nothing() {
     assert_eq!(ground.value(twins).await, "0 0");
     assert_eq!(ground.value("SELECT count(*)::text FROM job_results").await, keys.len().to_string());
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_bounded_and_the_rest_is_told_to_come_back() {
-    let ground = Arc::new(Ground::new().await);
-    let mut tx = ground.pool.begin().await.expect("a transaction");
-    sqlx::query("LOCK TABLE jobs IN EXCLUSIVE MODE").execute(&mut *tx).await.expect("locked");
-    // Each counts 32 MiB of the 128 that may wait.
-    let body = Bytes::from(vec![b'x'; 32 << 20]);
-    let large = |n: usize| NewJob { body: body.clone(), ..ground.new_job(&format!("large {n}"), true) };
-    let mut calls = JoinSet::new();
-    for n in 0..5 {
-        let (ground, new) = (Arc::clone(&ground), large(n));
-        calls.spawn(async move { ground.store.admit(new).await });
-    }
-    let turned_away = calls.join_next().await.expect("a call").expect("no panic");
-    assert!(matches!(turned_away, Err(StoreError::Overloaded)), "{turned_away:?}");
-    tx.rollback().await.expect("released");
-    for told in calls.join_all().await {
-        assert_eq!(told.expect("an answer"), Admitted::New);
-    }
-    assert_eq!(ground.value("SELECT count(*)::text FROM jobs").await, "4");
-}
