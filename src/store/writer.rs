@@ -8,9 +8,11 @@
 use std::cmp::Ordering;
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use sqlx::postgres::PgPool;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -144,15 +146,17 @@ impl<R: Rows> Inner<R> {
     fn join(self: &Arc<Self>, waiting: Waiting<R>) {
         let mut queue = self.lock();
         queue.waiting.push_back(waiting);
-        self.open_lane(&mut queue);
+        self.open_lane(queue);
     }
 
     /// Another batch sets out, if there are rows for it and it may.
-    fn open_lane(self: &Arc<Self>, queue: &mut Queue<R>) {
+    fn open_lane(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue<R>>) {
         if !queue.waiting.is_empty() && queue.free < R::LANES && queue.lanes < MAX_LANES {
             queue.lanes += 1;
             queue.free += 1;
-            run(Lane { inner: Arc::clone(self), is_free: true });
+            // A runtime that is shutting down drops the lane at once, which takes the lock.
+            drop(queue);
+            run(Lane { inner: Arc::clone(self), is_free: true, is_done: false });
         }
     }
 }
@@ -189,6 +193,8 @@ impl<R: Rows> Queue<R> {
 struct Lane<R: Rows> {
     inner: Arc<Inner<R>>,
     is_free: bool,
+    /// It came to its end, rather than being dropped on its way.
+    is_done: bool,
 }
 
 #[expect(clippy::disallowed_methods, reason = "whoever asked waits for the answer, and a dead lane is one too")]
@@ -197,12 +203,14 @@ fn run<R: Rows>(lane: Lane<R>) {
         let mut lane = lane;
         while let Some(batch) = lane.next() {
             let inner = Arc::clone(&lane.inner);
-            let mut written = std::pin::pin!(write(&inner.ways, batch));
+            // A panic is told by the answers that never come; those behind it are written all the same.
+            let mut written = std::pin::pin!(AssertUnwindSafe(write(&inner.ways, batch)).catch_unwind());
             if tokio::time::timeout(HELD_UP, written.as_mut()).await.is_err() {
                 lane.held_up();
-                written.await;
+                let _ = written.await;
             }
         }
+        lane.is_done = true;
     });
 }
 
@@ -229,7 +237,7 @@ impl<R: Rows> Lane<R> {
         let mut queue = self.inner.lock();
         queue.free -= usize::from(self.is_free);
         self.is_free = false;
-        self.inner.open_lane(&mut queue);
+        self.inner.open_lane(queue);
     }
 }
 
@@ -238,8 +246,14 @@ impl<R: Rows> Drop for Lane<R> {
         let mut queue = self.inner.lock();
         queue.lanes -= 1;
         queue.free -= usize::from(self.is_free);
-        // Rows may have come in while as many were under way as may be.
-        self.inner.open_lane(&mut queue);
+        if self.is_done {
+            // Rows may have come in while as many were under way as may be.
+            return self.inner.open_lane(queue);
+        }
+        // The runtime shuts down: no other lane would run. Whoever waits hears that nobody knows.
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        drop(waiting);
     }
 }
 

@@ -8,6 +8,9 @@ use super::*;
 
 const QUARTER: usize = (ROOM as usize / 4) << 10;
 
+/// No row weighs this but one whose writing panics.
+const ILL: usize = 13;
+
 /// Rows that are written once somebody opens the gate.
 struct Held;
 
@@ -35,6 +38,7 @@ impl Rows for Held {
 
     async fn write(_: &Ways, rows: &[Arc<Row>]) -> Result<Vec<usize>, StoreError> {
         for row in rows {
+            assert!(row.bytes != ILL, "a row that panics");
             row.gate.acquire().await.expect("nobody closes it").forget();
         }
         Ok(rows.iter().map(|row| row.bytes).collect())
@@ -52,6 +56,12 @@ fn write(writer: &Writer<Held>, calls: &mut JoinSet<Result<usize, StoreError>>, 
     calls.spawn(async move { writer.write(Arc::new(row)).await });
 }
 
+async fn one_is_turned_away(calls: &mut JoinSet<Result<usize, StoreError>>) {
+    let told = tokio::time::timeout(PATIENCE * 4, calls.join_next()).await.expect("nobody waits longer");
+    let told = told.expect("a call").expect("no panic");
+    assert!(matches!(told, Err(StoreError::Overloaded)), "{told:?}");
+}
+
 #[tokio::test]
 async fn what_waits_is_bounded_and_the_rest_is_told_to_come_back() {
     let (writer, gate) = (writer(), Arc::new(Semaphore::new(0)));
@@ -59,8 +69,7 @@ async fn what_waits_is_bounded_and_the_rest_is_told_to_come_back() {
     for _ in 0..5 {
         write(&writer, &mut calls, Row { bytes: QUARTER, gate: Arc::clone(&gate) });
     }
-    let turned_away = calls.join_next().await.expect("a call").expect("no panic");
-    assert!(matches!(turned_away, Err(StoreError::Overloaded)), "{turned_away:?}");
+    one_is_turned_away(&mut calls).await;
     gate.add_permits(5);
     for told in calls.join_all().await {
         assert_eq!(told.expect("an answer"), QUARTER);
@@ -89,8 +98,41 @@ async fn many_small_rows_count_their_least() {
     for _ in 0..=most {
         write(&writer, &mut calls, Row { bytes: 0, gate: Arc::clone(&gate) });
     }
-    let turned_away = calls.join_next().await.expect("a call").expect("no panic");
-    assert!(matches!(turned_away, Err(StoreError::Overloaded)), "{turned_away:?}");
+    one_is_turned_away(&mut calls).await;
     gate.add_permits(most as usize);
     assert!(calls.join_all().await.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer_that_nobody_knows_and_ends_no_other_rows_way() {
+    let (writer, gate) = (writer(), Arc::new(Semaphore::new(9)));
+    let ill = writer.write(Arc::new(Row { bytes: ILL, gate: Arc::clone(&gate) })).await;
+    assert!(matches!(ill, Err(StoreError::Unavailable(_))), "{ill:?}");
+    let mut calls = JoinSet::new();
+    for bytes in [MAX_BYTES, ILL, MAX_BYTES] {
+        write(&writer, &mut calls, Row { bytes, gate: Arc::clone(&gate) });
+    }
+    let told = tokio::time::timeout(PATIENCE, calls.join_all()).await.expect("nobody is left behind");
+    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 2, "{told:?}");
+}
+
+#[test]
+fn a_runtime_that_shuts_down_under_a_full_queue_is_held_up_by_nothing() {
+    let (told, ended) = std::sync::mpsc::channel();
+    let runs = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (writer, gate) = (writer(), Arc::new(Semaphore::new(0)));
+            let mut calls = JoinSet::new();
+            for _ in 0..3 {
+                write(&writer, &mut calls, Row { bytes: MAX_BYTES, gate: Arc::clone(&gate) });
+            }
+            assert!(tokio::time::timeout(HELD_UP * 2, calls.join_next()).await.is_err(), "the gate is shut");
+            calls.detach_all();
+        });
+        drop(runtime);
+        told.send(()).expect("somebody listens");
+    });
+    ended.recv_timeout(Duration::from_secs(20)).expect("the runtime ends");
+    runs.join().expect("no panic");
 }
