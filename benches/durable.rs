@@ -3,6 +3,7 @@
 //!
 //! Everything shares this machine, so absolute figures mean little: read the ratios, and the CPU per request. Medians
 //! of interleaved rounds. `-- --seconds N`, `--rounds N`, `--clients 64` (one row alone) change the length.
+//! `-- --soak MINUTES` shows the gateway's memory under load instead, minute by minute.
 //! `--serve` only starts it all and says where: for a profiler, or for other load.
 
 #[path = "durable/count.rs"]
@@ -53,6 +54,10 @@ async fn run() {
         println!("gateway {} key {} mock {}", world.gateway.address, world.key, world.mock);
         return std::future::pending().await;
     }
+    if let Some(minutes) = number("--soak") {
+        soak(&world, minutes).await;
+        return Rc::into_inner(world).expect("nobody else holds it").stop().await;
+    }
     let peers = arguments.iter().zip(arguments.iter().skip(1)).filter(|(name, _)| *name == "--peer");
     let peers: Vec<Peer> = peers.map(|(_, peer)| Peer::read(peer)).collect();
     if !peers.is_empty() {
@@ -71,6 +76,21 @@ async fn run() {
     bench.allocations().await;
     drop(bench);
     Rc::into_inner(world).expect("nobody else holds it").stop().await;
+}
+
+/// New jobs and replays from 16 clients for a tenth of each minute: what grows, grows with the jobs, not with the hours.
+async fn soak(world: &World, minutes: u64) {
+    let mut jobs = 0;
+    for minute in 0..=minutes {
+        let key = world.key.clone();
+        // Every eighth asks again for what the client has just been told.
+        let call = move |client: usize, n: usize| {
+            request(&key, &format!("soak-{minute}-{client}-{}", n - usize::from(n % 8 == 7)))
+        };
+        jobs += load(world.gateway.address, 16, Duration::from_secs(6), call).await.requests;
+        println!("minute {minute}: {jobs} requests, {} kB resident", world.gateway_rss());
+        tokio::time::sleep(Duration::from_secs(if minute < minutes { 54 } else { 0 })).await;
+    }
 }
 
 struct Bench {

@@ -74,6 +74,14 @@ impl Process {
         answers(address).await;
         process
     }
+
+    /// Resident memory, kB.
+    #[allow(dead_code, reason = "not every benchmark asks")]
+    pub fn rss(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("VmRSS");
+        line.split_whitespace().nth(1).expect("a figure").parse().expect("kB")
+    }
 }
 
 impl Drop for Process {

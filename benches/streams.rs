@@ -18,8 +18,9 @@ use world::{Read, World, percentile, stream};
 const FIRST_BYTES: usize = 400;
 /// Chunks of the throughput run: streams at once, chunks in each.
 const BURST: (usize, usize) = (16, 4_000);
-/// Streams held open for the memory figure.
-const OPEN: usize = 1_000;
+/// Streams held open for the memory figures; the second is for those that follow one running stream.
+const OPEN: [usize; 2] = [1_000, 5_000];
+const ATTACHED: usize = 5_000;
 /// Waiters on one running stream, and replays of one finished job.
 const FOLLOWERS: usize = 200;
 
@@ -30,6 +31,7 @@ async fn main() {
     first_byte(&world).await;
     chunks(&world).await;
     memory(&world).await;
+    attached_memory(&world).await;
     attach_and_replay(&world).await;
     world.stop().await;
 }
@@ -84,34 +86,60 @@ async fn chunks(world: &World) {
 }
 
 async fn memory(world: &World) {
-    let before = world.gateway_rss();
-    let mut open = JoinSet::new();
-    for n in 0..OPEN {
-        let (at, call) = (world.gateway, world.call(&format!("open-{n}"), "hold"));
-        open.spawn(async move { stream(at, &call).await });
+    for count in OPEN {
+        let before = world.gateway_rss();
+        let mut open = JoinSet::new();
+        for n in 0..count {
+            open.spawn(held(world, &format!("open-{count}-{n}")));
+            // As many at once as a busy minute brings, not as one burst: that is what the gate is for.
+            if n % 50 == 49 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        world.wait_for_held(count).await;
+        told(&format!("{count} open streams"), before, world.gateway_rss(), count);
+        world.release();
+        open.join_all().await;
     }
-    world.wait_for_held(OPEN).await;
-    let after = world.gateway_rss();
-    println!(
-        "memory at {OPEN} open streams: {} kB more, {:.1} kB a stream",
-        after - before,
-        (after - before) as f64 / OPEN as f64
-    );
+}
+
+/// Of those who wait with others for one running stream.
+async fn attached_memory(world: &World) {
+    let owner = JoinSet::from_iter([held(world, "shared")]);
+    world.wait_for_held(1).await;
+    let before = world.gateway_rss();
+    let mut followers = JoinSet::new();
+    for n in 0..ATTACHED {
+        followers.spawn(held(world, "shared"));
+        if n % 50 == 49 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    told(&format!("{ATTACHED} attached to one stream"), before, world.gateway_rss(), ATTACHED);
     world.release();
-    open.join_all().await;
+    let read = followers.join_all().await;
+    assert!(read.iter().all(|read| read.events > 1), "a follower was cut");
+    owner.join_all().await;
+}
+
+/// A stream that shows a little and then waits until it is released.
+fn held(world: &World, name: &str) -> impl Future<Output = Read> + use<> {
+    let (at, call) = (world.gateway, world.call(name, "hold"));
+    async move { stream(at, &call).await }
+}
+
+fn told(what: &str, before: u64, after: u64, count: usize) {
+    let more = after.saturating_sub(before);
+    println!("memory at {what}: {more} kB more, {:.1} kB each", more as f64 / count as f64);
 }
 
 async fn attach_and_replay(world: &World) {
-    let mut owner = JoinSet::new();
-    owner.spawn({
-        let (at, call) = (world.gateway, world.call("attach", "hold"));
-        async move { stream(at, &call).await }
-    });
+    let owner = JoinSet::from_iter([held(world, "attach")]);
     world.wait_for_held(1).await;
     let mut followers = JoinSet::new();
     for _ in 0..FOLLOWERS {
-        let (at, call) = (world.gateway, world.call("attach", "hold"));
-        followers.spawn(async move { stream(at, &call).await });
+        followers.spawn(held(world, "attach"));
     }
     // The held stream shows content at once; each follower's first content is its attach latency.
     tokio::time::sleep(Duration::from_secs(2)).await;

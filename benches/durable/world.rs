@@ -82,6 +82,11 @@ impl World {
         self.gateway.process.0.id()
     }
 
+    /// kB.
+    pub fn gateway_rss(&self) -> u64 {
+        self.gateway.process.rss()
+    }
+
     pub fn cpu(&self) -> Cpu {
         let own = |pid| stat(pid).map_or(Duration::ZERO, |stat| stat.own);
         Cpu {

@@ -32,7 +32,7 @@ impl World {
         let provider = Upstream::start().await;
         let gateway = free_address();
         let settings = format!(
-            "[server]\nlisten = \"{gateway}\"\noperator_listen = \"127.0.0.1:0\"\nmax_connections = 4096\n[database]\nurl = \"{url}\"\n[providers.alpha]\nadapter = \"openai\"\nbase_url = \"http://{}/v1\"\n[routes.support]\ntargets = [\"alpha/m\"]\nattempt_timeout = \"5m\"\nidle_timeout = \"5m\"\n",
+            "[server]\nlisten = \"{gateway}\"\noperator_listen = \"127.0.0.1:0\"\nmax_connections = 8192\n[database]\nurl = \"{url}\"\n[providers.alpha]\nadapter = \"openai\"\nbase_url = \"http://{}/v1\"\n[routes.support]\ntargets = [\"alpha/m\"]\nattempt_timeout = \"5m\"\nidle_timeout = \"5m\"\n",
             provider.address,
             url = ground.url
         );
@@ -86,9 +86,7 @@ impl World {
 
     /// Resident memory of the gateway, kB.
     pub fn gateway_rss(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).expect("Linux");
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("VmRSS");
-        line.split_whitespace().nth(1).expect("a figure").parse().expect("kB")
+        self.process.rss()
     }
 }
 
