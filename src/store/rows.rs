@@ -166,6 +166,7 @@ fn usage(row: &PgRow) -> Result<Option<Usage>, sqlx::Error> {
             input_tokens,
             output_tokens,
             cached_input_tokens: tokens("cached_input_tokens")?.unwrap_or_default(),
+            ..Usage::default()
         }),
         (None, _) | (_, None) => None,
     })
