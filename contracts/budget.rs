@@ -7,32 +7,19 @@
 use std::fmt;
 
 use providers::failure::{Proof, Rejection};
+use providers::prices::{Amount, Price};
 use serde::Serialize;
 
 use crate::observation::Observation;
 
 /// What one run may use up; `None` is no bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     pub requests: Option<u64>,
     /// Input and output together.
     pub tokens: Option<u64>,
     /// In the currency of the prices.
-    pub money: Option<f64>,
-}
-
-/// What a model costs, per million tokens.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prices {
-    pub input: f64,
-    pub output: f64,
-    pub currency: String,
-}
-
-impl Prices {
-    pub fn of(&self, input_tokens: u64, output_tokens: u64) -> f64 {
-        (input_tokens as f64 * self.input + output_tokens as f64 * self.output) / 1e6
-    }
+    pub money: Option<Amount>,
 }
 
 /// Tokens of one call, known or at most.
@@ -58,14 +45,14 @@ pub struct Spent {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     budget: Budget,
-    prices: Option<Prices>,
+    price: Option<Price>,
     spent: Spent,
     reserved: Tokens,
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Budget, prices: Option<Prices>) -> Self {
-        Ledger { budget, prices, spent: Spent::default(), reserved: Tokens::default() }
+    pub(crate) fn new(budget: Budget, price: Option<Price>) -> Self {
+        Ledger { budget, price, spent: Spent::default(), reserved: Tokens::default() }
     }
 
     pub(crate) fn spent(&self) -> Spent {
@@ -91,14 +78,14 @@ impl Ledger {
                 most.input + most.output
             ));
         }
-        if let (Some(bound), Some(prices)) = (self.budget.money, &self.prices)
-            && prices.of(input, output) > bound
+        if let (Some(bound), Some(price)) = (self.budget.money, &self.price)
+            && price.at_most(input, output) > bound
         {
-            let used = prices.of(self.spent.input_tokens, self.spent.output_tokens);
-            let next = prices.of(most.input, most.output);
+            let used = price.at_most(self.spent.input_tokens, self.spent.output_tokens);
+            let next = price.at_most(most.input, most.output);
             return Err(format!(
-                "money: {used:.4} of {bound:.4} {0} are spent, and the next call may cost {next:.4} {0}",
-                prices.currency
+                "money: {used} of {bound} {0} are spent, and the next call may cost {next} {0}",
+                price.currency
             ));
         }
         self.spent.requests = requests;
@@ -164,7 +151,7 @@ mod tests {
         ledger.reserve(CALL).unwrap();
         ledger.reserve(CALL).unwrap();
         assert!(ledger.reserve(CALL).is_err(), "450 of 400");
-        let small = Usage { input_tokens: 90, output_tokens: 3, cached_input_tokens: 0 };
+        let small = Usage { input_tokens: 90, output_tokens: 3, ..Usage::default() };
         ledger.settle(CALL, &answered(Some(small)));
         ledger.reserve(CALL).unwrap();
         assert!(ledger.reserve(CALL).unwrap_err().contains("93 of 400"));
@@ -186,12 +173,12 @@ mod tests {
 
     #[test]
     fn money_and_requests_are_bounds_too() {
-        let prices = Prices { input: 10.0, output: 20.0, currency: "USD".to_owned() };
-        let budget = Budget { money: Some(0.003), requests: Some(2), tokens: None };
-        let mut ledger = Ledger::new(budget, Some(prices));
+        let price = Price::plain("10", "20", "USD").unwrap();
+        let budget = Budget { money: Amount::parse("0.003"), requests: Some(2), tokens: None };
+        let mut ledger = Ledger::new(budget, Some(price));
         ledger.reserve(CALL).unwrap();
         let why = ledger.reserve(CALL).unwrap_err();
-        assert!(why.contains("money") && why.contains("0.0020 USD"), "{why}");
+        assert!(why.contains("money") && why.contains("0.002 USD"), "{why}");
         ledger.settle(CALL, &Observation::Failed(Failure::new(Proof::NotSent, "x", "y")));
         ledger.reserve(CALL).unwrap();
         ledger.settle(CALL, &Observation::Failed(Failure::new(Proof::NotSent, "x", "y")));

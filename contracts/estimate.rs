@@ -4,10 +4,11 @@
 //! is said. A price that nobody stated is unknown, never zero.
 
 use providers::json::Json;
+use providers::prices::Price;
 use providers::tokens::{Counter, Encoding, encoding_for};
 use serde::Serialize;
 
-use crate::budget::{Prices, Tokens};
+use crate::budget::Tokens;
 use crate::probe;
 use crate::suite::Suite;
 use crate::upstream::Call;
@@ -25,13 +26,13 @@ pub struct Estimate {
     pub output_tokens: u64,
     /// `tiktoken`, or the rule of thumb that was used.
     pub counted_by: &'static str,
-    /// `None`: no price was stated.
+    /// For reading: budgets are kept by the exact amount. `None`: no price is known.
     pub cost: Option<f64>,
     pub currency: Option<String>,
 }
 
 impl Estimate {
-    pub fn new(suite: &Suite, model: &str, prices: Option<&Prices>) -> Estimate {
+    pub fn new(suite: &Suite, model: &str, price: Option<&Price>) -> Estimate {
         let weigher = Weigher::for_model(model);
         let plan = probe::plan(suite, model);
         let requests = plan.iter().map(|p| 1 + u64::from(p.count)).sum();
@@ -44,8 +45,8 @@ impl Estimate {
             input_tokens: input,
             output_tokens: output,
             counted_by: if weigher.encoding.is_some() { "tiktoken" } else { "a token for 3 bytes" },
-            cost: prices.map(|prices| prices.of(input, output)),
-            currency: prices.map(|prices| prices.currency.clone()),
+            cost: price.map(|price| price.at_most(input, output).approximate()),
+            currency: price.map(|price| price.currency.to_string()),
         }
     }
 }
@@ -87,7 +88,7 @@ mod tests {
         let thumb = Estimate::new(&suite, "claude-sonnet-4-5", None);
         assert_eq!(thumb.counted_by, "a token for 3 bytes");
         assert!(thumb.input_tokens > known.input_tokens, "rather too many than too few");
-        let prices = Prices { input: 1e6, output: 0.0, currency: "EUR".to_owned() };
-        assert_eq!(Estimate::new(&suite, "gpt-4.1", Some(&prices)).cost, Some(known.input_tokens as f64));
+        let price = Price::plain("1000000", "0", "EUR").unwrap();
+        assert_eq!(Estimate::new(&suite, "gpt-4.1", Some(&price)).cost, Some(known.input_tokens as f64));
     }
 }

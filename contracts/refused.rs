@@ -180,7 +180,7 @@ fn answer_where_a_failure_was_due() -> Reply {
         finish: Finish::Stop,
         native_finish: "stop".to_owned(),
     };
-    let usage = providers::canonical::Usage { input_tokens: 9, output_tokens: 9, cached_input_tokens: 0 };
+    let usage = providers::canonical::Usage { input_tokens: 9, output_tokens: 9, ..Default::default() };
     Reply { id: None, model: None, choices: vec![choice], usage: Some(usage), usage_unreadable: false }
 }
 

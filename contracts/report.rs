@@ -11,7 +11,9 @@ mod diff;
 mod junit;
 mod table;
 
-use crate::budget::{Prices, Spent};
+use providers::prices::{Amount, Price};
+
+use crate::budget::Spent;
 use crate::check::{CheckResult, Kind, Verdict};
 use crate::runner::TargetInfo;
 use crate::suite::Suite;
@@ -32,7 +34,7 @@ pub struct Report {
     calls: u64,
     duration: Duration,
     spent: Spent,
-    prices: Option<Prices>,
+    price: Option<Price>,
     /// Why the plan was not made to its end.
     incomplete: Option<String>,
 }
@@ -118,14 +120,14 @@ impl Report {
             calls,
             duration,
             spent: Spent { requests: calls, ..Spent::default() },
-            prices: None,
+            price: None,
             incomplete: None,
         }
     }
 
-    pub(crate) fn with_spent(mut self, spent: Spent, prices: Option<Prices>) -> Self {
+    pub(crate) fn with_spent(mut self, spent: Spent, price: Option<Price>) -> Self {
         self.spent = spent;
-        self.prices = prices;
+        self.price = price;
         self
     }
 
@@ -174,9 +176,9 @@ impl Report {
     }
 
     /// What the tokens cost, and in which currency; `None`: no price was stated.
-    fn cost(&self) -> Option<(f64, &str)> {
-        let prices = self.prices.as_ref()?;
-        Some((prices.of(self.spent.input_tokens, self.spent.output_tokens), &prices.currency))
+    fn cost(&self) -> Option<(Amount, &str)> {
+        let price = self.price.as_ref()?;
+        Some((price.at_most(self.spent.input_tokens, self.spent.output_tokens), &price.currency))
     }
 
     pub fn verdict(&self) -> RunVerdict {
@@ -221,7 +223,7 @@ impl Report {
             duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
             pass_rate: self.pass_rate,
             spent: self.spent,
-            cost: self.cost().map(|(cost, _)| cost),
+            cost: self.cost().map(|(cost, _)| cost.approximate()),
             currency: self.cost().map(|(_, currency)| currency),
             incomplete: self.incomplete(),
             checks: &self.checks,

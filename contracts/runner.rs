@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use providers::tokens::Counter as LocalCounter;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Prices};
+use providers::prices::Price;
+
+use crate::budget::Budget;
 use crate::check::{self, CheckResult, WHOLE_SUITE};
 use crate::observation::{Count, Observation};
 use crate::probe;
@@ -79,7 +81,7 @@ pub struct Options {
     pub parallel: usize,
     pub budget: Budget,
     /// Needed where the budget is in money.
-    pub prices: Option<Prices>,
+    pub price: Option<Price>,
 }
 
 /// Runs `suite` against `upstream` and reports. Never fails: whatever goes wrong is a check that failed.
@@ -130,7 +132,7 @@ async fn run_whole<U: Upstream>(
     let spent = caller.spent();
     let report = |target, checks, calls| {
         Report::new(suite, upstream.mode(), target, checks, calls, started.elapsed())
-            .with_spent(spent, options.prices.clone())
+            .with_spent(spent, options.price.clone())
     };
     match seen {
         Err(Stop::Hopeless(why)) => {

@@ -180,7 +180,7 @@ impl Sound<'_> {
         };
         let said = text.as_deref().unwrap_or("call");
         let tokens = Honest.count_text(said).max(1) * request.n.unwrap_or(1);
-        let usage = Usage { input_tokens: count(request), output_tokens: tokens, cached_input_tokens: 0 };
+        let usage = Usage { input_tokens: count(request), output_tokens: tokens, ..Usage::default() };
         let choice =
             Choice { index: 0, text, refusal: None, tool_calls, finish, native_finish: finish.as_openai().to_owned() };
         let choices = vec![choice; request.n.unwrap_or(1) as usize];

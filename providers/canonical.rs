@@ -167,12 +167,32 @@ pub struct Usage {
     pub output_tokens: u64,
     #[serde(default)]
     pub cached_input_tokens: u64,
+    /// Of the input, written to the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// Of those, to be kept for an hour.
+    #[serde(default)]
+    pub cache_write_1h_tokens: u64,
+    /// Of the output, where the provider says so.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
+    /// It holds what no price per token of text covers: audio, or another tier of service than the standard one.
+    #[serde(default)]
+    pub billed_apart: bool,
 }
 
 impl Usage {
     /// Input and output together.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Whether a tier of service, in the provider's word, has the prices of the standard one.
+    pub(crate) fn is_standard_tier(tier: Option<&Json>) -> bool {
+        match tier {
+            None | Some(Json::Null) => true,
+            Some(tier) => matches!(tier.as_str(), Some("default" | "auto" | "standard" | "on_demand")),
+        }
     }
 }
 

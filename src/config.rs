@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contracts::budget::Prices;
 use providers::adapter::{Adapter, Secret};
+use providers::prices::{Price, listed};
 use providers::transport::Endpoint;
 
 use crate::domain::limits::Limit;
@@ -97,10 +97,17 @@ pub struct Provider {
     pub api_key: Option<Secret>,
     /// How long a record must be absent there before that proves anything; `None`: what its timeouts demand.
     pub lookup_grace: Option<Duration>,
-    /// What its models cost, where that is stated.
-    pub prices: BTreeMap<String, Prices>,
+    /// What its models cost, where the settings say so.
+    pub prices: BTreeMap<String, Price>,
     /// Changes with every setting that could change this provider's answers. A rotated key or a price does not.
     pub settings_digest: String,
+}
+
+impl Provider {
+    /// What a model costs here: by the settings, else by the list of prices at the vendors' own addresses.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        self.prices.get(model).or_else(|| listed(&self.endpoint.base_url, model))
+    }
 }
 
 /// What is wrong with the settings: all of it, so that one start shows the whole list.

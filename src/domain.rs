@@ -8,6 +8,7 @@ pub mod api_key;
 pub mod attempt;
 pub mod backoff;
 pub mod circuit;
+pub mod cost;
 pub mod drift;
 pub mod fingerprint;
 pub mod hex;

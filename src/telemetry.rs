@@ -1,6 +1,6 @@
 //! Logs and metrics: one list of names. No owner, key, prompt or secret ever becomes a label or a field.
 
-use prometheus::{Encoder, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{CounterVec, Encoder, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -29,6 +29,10 @@ pub struct Metrics {
     /// Tries at a callback, by `outcome` (delivered, missed, given_up).
     pub callbacks: IntCounterVec,
     pub evidence: EvidenceMetrics,
+    /// What outcomes cost, by `provider` and `currency`; a float as all metrics are, the exact amounts are the database's.
+    pub cost: CounterVec,
+    /// Outcomes of unknown cost, by `provider`.
+    pub cost_unknown: IntCounterVec,
     /// Calls under way.
     pub calls: IntGauge,
     /// Client connections open.
@@ -109,6 +113,17 @@ impl Default for Metrics {
             ),
             callbacks: counter("interlock_callbacks_total", "Tries to tell owners that a job is over", &["outcome"]),
             evidence: EvidenceMetrics::new(&registry),
+            cost: {
+                let opts = Opts::new("interlock_cost_total", "What answers and failures cost, where that is known");
+                let cost = CounterVec::new(opts, &["provider", "currency"]).expect("metric names here are valid");
+                registry.register(Box::new(cost.clone())).expect("metric names here are unique");
+                cost
+            },
+            cost_unknown: counter(
+                "interlock_cost_unknown_total",
+                "Answers and failures of unknown cost",
+                &["provider"],
+            ),
             calls: gauge("interlock_calls", "Provider calls that somebody waits for"),
             connections: gauge("interlock_connections", "Open client connections"),
             registry,

@@ -57,7 +57,7 @@ impl Report {
         )?;
         if self.mode == crate::upstream::Mode::Live {
             let cost = match self.cost() {
-                Some((cost, currency)) => format!("{cost:.4} {currency}"),
+                Some((cost, currency)) => format!("{cost} {currency}"),
                 None => "price unknown".to_owned(),
             };
             writeln!(f, "{}; {cost}", self.spent)?;

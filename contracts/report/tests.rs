@@ -112,9 +112,9 @@ fn a_price_that_nobody_stated_is_unknown_and_one_that_was_is_counted() {
     let unknown = report(all_passed()).with_spent(spent, None);
     assert!(unknown.to_table().contains("price unknown"), "{unknown}");
     assert!(serde_json::to_value(unknown.to_json("r")).unwrap().get("cost").is_none());
-    let prices = Prices { input: 2.0, output: 8.0, currency: "USD".to_owned() };
-    let known = report(all_passed()).with_spent(spent, Some(prices));
-    assert!(known.to_table().contains("6.0000 USD"), "{known}");
+    let price = providers::prices::Price::plain("2", "8", "USD").unwrap();
+    let known = report(all_passed()).with_spent(spent, Some(price));
+    assert!(known.to_table().contains("; 6 USD"), "{known}");
     assert_eq!(serde_json::to_value(known.to_json("r")).unwrap()["cost"], 6.0);
 }
 

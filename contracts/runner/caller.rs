@@ -49,7 +49,7 @@ struct State {
 
 impl<'a, U: Upstream> Caller<'a, U> {
     pub(super) fn new(upstream: &'a U, model: &str, options: &Options) -> Self {
-        let ledger = Ledger::new(options.budget, options.prices.clone());
+        let ledger = Ledger::new(options.budget, options.price.clone());
         let state = State { ledger, pace: Pace::new(options.parallel), silent: 0 };
         Caller { upstream, weigher: Weigher::for_model(model), state: Mutex::new(state) }
     }

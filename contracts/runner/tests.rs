@@ -311,7 +311,7 @@ async fn a_budget_ends_the_run_cleanly_and_such_a_run_has_not_passed() {
     for parallel in [1, 3] {
         let upstream = Counted::new(&suite, &[]);
         let budget = Budget { requests: Some(5), ..Budget::default() };
-        let report = paced(&upstream, Options { parallel, budget, prices: None }).await;
+        let report = paced(&upstream, Options { parallel, budget, price: None }).await;
         assert!(report.evidence().is_err());
         assert_eq!(report.spent().requests, 5, "not one more");
         let why = report.incomplete().unwrap();

@@ -212,6 +212,16 @@ fn usage(json: &Json) -> Result<Option<Counted>, Unreadable> {
     let cached_input_tokens = optional("cache_read_input_tokens")?;
     let input = uncached.checked_add(cache_writes).and_then(|sum| sum.checked_add(cached_input_tokens));
     let input_tokens = input.ok_or(Unreadable)?;
-    let counted = Usage { input_tokens, output_tokens: required("output_tokens")?, cached_input_tokens };
+    let by_time = usage.get_some("cache_creation");
+    let for_an_hour = by_time.and_then(|writes| writes.get_some("ephemeral_1h_input_tokens"));
+    let counted = Usage {
+        input_tokens,
+        output_tokens: required("output_tokens")?,
+        cached_input_tokens,
+        cache_write_tokens: cache_writes,
+        cache_write_1h_tokens: for_an_hour.map_or(Ok(0), |tokens| tokens.as_u64().ok_or(Unreadable))?,
+        billed_apart: !Usage::is_standard_tier(usage.get("service_tier")),
+        ..Usage::default()
+    };
     Ok(Some(Counted { usage: counted, cache_writes, native: usage.clone() }))
 }

@@ -177,6 +177,12 @@ fn counted(usage: &Json) -> Option<Counted> {
     };
     let (cached, cache_writes) = (optional("cacheReadInputTokens")?, optional("cacheWriteInputTokens")?);
     let input_tokens = required("inputTokens")?.checked_add(cached)?.checked_add(cache_writes)?;
-    let usage_read = Usage { input_tokens, output_tokens: required("outputTokens")?, cached_input_tokens: cached };
+    let usage_read = Usage {
+        input_tokens,
+        output_tokens: required("outputTokens")?,
+        cached_input_tokens: cached,
+        cache_write_tokens: cache_writes,
+        ..Usage::default()
+    };
     Some(Counted { usage: usage_read, reasoning: None, cache_writes, native: usage.clone() })
 }

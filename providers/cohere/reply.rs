@@ -135,9 +135,11 @@ fn counted(usage: &Json) -> Option<Counted> {
     let billed = usage.get_some("billed_units").or(tokens)?;
     let input_tokens = billed.get("input_tokens")?.as_u64()?;
     let output_tokens = billed.get("output_tokens")?.as_u64()?;
+    let reasoning = tokens.and_then(|tokens| tokens.get("reasoning_tokens")?.as_u64());
+    let reasoning_tokens = reasoning.unwrap_or_default();
     Some(Counted {
-        usage: Usage { input_tokens, output_tokens, cached_input_tokens: 0 },
-        reasoning: tokens.and_then(|tokens| tokens.get("reasoning_tokens")?.as_u64()),
+        usage: Usage { input_tokens, output_tokens, reasoning_tokens, ..Usage::default() },
+        reasoning,
         cache_writes: 0,
         native: usage.clone(),
     })

@@ -108,9 +108,26 @@ fn counted(usage: &Object) -> Option<Counted> {
     let output_tokens = count("candidatesTokenCount")?.checked_add(thoughts)?;
     let cached_input_tokens = count("cachedContentTokenCount")?;
     Some(Counted {
-        usage: Usage { input_tokens, output_tokens, cached_input_tokens },
+        usage: Usage {
+            input_tokens,
+            output_tokens,
+            cached_input_tokens,
+            reasoning_tokens: thoughts,
+            billed_apart: holds_audio(usage) || !Usage::is_standard_tier(usage.get("serviceTier")),
+            ..Usage::default()
+        },
         reasoning: usage.contains_key("thoughtsTokenCount").then_some(thoughts),
         cache_writes: 0,
         native: Json::Object(usage.clone()),
+    })
+}
+
+/// Sound has prices of its own, in and out.
+fn holds_audio(usage: &Object) -> bool {
+    let details = ["promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails"];
+    let counts = details.iter().filter_map(|name| usage.get(name)?.as_array()).flatten();
+    counts.into_iter().any(|count| {
+        let tokens = count.get("tokenCount").and_then(Json::as_u64).unwrap_or_default();
+        count.get("modality").and_then(Json::as_str) == Some("AUDIO") && tokens > 0
     })
 }

@@ -133,7 +133,7 @@ impl Reading {
         let native: Object = native.map(|(name, value)| (name, value.clone())).collect();
         let usage = input.and_then(Json::as_u64).zip(output.and_then(Json::as_u64));
         self.draft.count(usage.map(|(input_tokens, output_tokens)| Counted {
-            usage: Usage { input_tokens, output_tokens, cached_input_tokens: 0 },
+            usage: Usage { input_tokens, output_tokens, ..Usage::default() },
             reasoning: None,
             cache_writes: 0,
             native: Json::Object(native),

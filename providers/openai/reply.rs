@@ -206,7 +206,20 @@ fn usage(json: &Json) -> Result<Option<Usage>, Unreadable> {
         None => 0,
         Some(cached) => cached.as_u64().ok_or(Unreadable)?,
     };
-    Ok(Some(Usage { input_tokens, output_tokens, cached_input_tokens: cached }))
+    // What more is said of them is read where it can be: servers that speak this protocol put all kinds of things here.
+    let detail = |object: &str, name: &str| usage.get(object)?.get(name)?.as_u64();
+    let audio = |object: &str| detail(object, "audio_tokens").is_some_and(|tokens| tokens > 0);
+    Ok(Some(Usage {
+        input_tokens,
+        output_tokens,
+        cached_input_tokens: cached,
+        cache_write_tokens: detail("prompt_tokens_details", "cache_write_tokens").unwrap_or_default(),
+        reasoning_tokens: detail("completion_tokens_details", "reasoning_tokens").unwrap_or_default(),
+        billed_apart: audio("prompt_tokens_details")
+            || audio("completion_tokens_details")
+            || !Usage::is_standard_tier(json.get("service_tier")),
+        ..Usage::default()
+    }))
 }
 
 fn text(json: &Json, name: &str) -> Option<String> {

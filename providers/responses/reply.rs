@@ -172,11 +172,16 @@ fn usage(json: &Json) -> Result<Option<Counted>, Unreadable> {
         None => Ok(None),
         Some(value) => value.as_u64().map(Some).ok_or(Unreadable),
     };
+    let cache_writes = detail("input_tokens_details", "cache_write_tokens")?.unwrap_or_default();
+    let reasoning = detail("output_tokens_details", "reasoning_tokens")?;
     let usage = Usage {
         input_tokens: required("input_tokens")?,
         output_tokens: required("output_tokens")?,
         cached_input_tokens: detail("input_tokens_details", "cached_tokens")?.unwrap_or_default(),
+        cache_write_tokens: cache_writes,
+        reasoning_tokens: reasoning.unwrap_or_default(),
+        billed_apart: !Usage::is_standard_tier(json.get("service_tier")),
+        ..Usage::default()
     };
-    let cache_writes = detail("input_tokens_details", "cache_write_tokens")?.unwrap_or_default();
-    Ok(Some(Counted { usage, cache_writes, reasoning: detail("output_tokens_details", "reasoning_tokens")? }))
+    Ok(Some(Counted { usage, cache_writes, reasoning }))
 }

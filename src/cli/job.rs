@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::open::{Opened, during};
 use super::permit::actor;
 use super::{Answer, Context, Failure, output};
+use crate::domain::cost::JobCost;
 use crate::domain::ids::JobId;
 use crate::domain::job::Snapshot;
 use crate::http::view;
@@ -69,8 +70,9 @@ async fn find(opened: &Opened, id: JobId) -> Result<Option<Snapshot>, Failure> {
 /// Prints a job and its attempts.
 pub fn show(context: &Context, snapshot: &Snapshot) -> Result<Answer, Failure> {
     let value = view::job(snapshot);
-    let attempts = value["attempts"].as_array().cloned().unwrap_or_default();
-    let members = ["ordinal", "id", "state", "provider", "model", "reason", "cleared_by", "started_at"];
+    let attempts: Vec<Value> = value["attempts"].as_array().into_iter().flatten().map(in_words).collect();
+    let members =
+        ["ordinal", "id", "state", "provider", "model", "reason", "cleared_by", "started_at", "cost", "dropped"];
     if !context.json {
         println!(
             "job {} on route `{}`: {} (version {})",
@@ -79,9 +81,24 @@ pub fn show(context: &Context, snapshot: &Snapshot) -> Result<Answer, Failure> {
             snapshot.job.state.as_str(),
             snapshot.job.version
         );
+        let cost = JobCost::of(&snapshot.attempts).to_text();
+        println!("cost so far: {}", cost.as_deref().unwrap_or("not known"));
     }
     output::print(context, &value, &members, output::rows(&attempts, &members))?;
     Ok(Answer::Yes)
+}
+
+/// An attempt for a table: its cost and what it left out on one line each.
+fn in_words(attempt: &Value) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut attempt = attempt.clone();
+    let cost = &attempt["cost"];
+    let cost =
+        if cost.is_null() { String::new() } else { format!("{} {}", text(&cost["amount"]), text(&cost["currency"])) };
+    let dropped: Vec<String> = attempt["dropped"].as_array().into_iter().flatten().map(text).collect();
+    attempt["cost"] = cost.into();
+    attempt["dropped"] = dropped.join(", ").into();
+    attempt
 }
 
 async fn cancel(context: &Context, opened: &Opened, id: JobId, reason: &str, actor: &str) -> Result<Answer, Failure> {

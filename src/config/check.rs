@@ -1,6 +1,7 @@
 //! From the file as written to a [`Config`], or to everything that is wrong with it.
 
 mod callbacks;
+mod dropping;
 mod evidence;
 mod limits;
 mod provider;
@@ -207,6 +208,7 @@ impl Checker {
             recheck: self.recheck(name, raw),
             drift: self.drift(name, raw),
             fail_over_on_billing: raw.fail_over_on_billing.unwrap_or(false),
+            drop_unsupported: self.drop_unsupported(name, raw),
         };
         (self.problems.len() == before).then_some(route)
     }

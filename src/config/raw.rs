@@ -103,17 +103,30 @@ pub struct Provider {
     /// How long "no such request" must have been true of an attempt that nobody can still be sending, before it counts
     /// as proof that it never arrived. Default: `connect_timeout` + 30 s, at least twice the lease (30 s).
     pub lookup_grace: Option<String>,
-    /// What a model costs, by its name: what a live contract run is estimated and bounded by. Default: unknown.
+    /// What a model costs, by its name: what each attempt's cost is computed by, and what a live contract run is
+    /// estimated and bounded by. Default: `providers/prices.toml`, where that lists the model at this address; else
+    /// unknown. A price here takes the place of the whole listed one.
     #[serde(default)]
     pub prices: BTreeMap<String, Price>,
 }
 
-/// Per million tokens.
+/// Per million tokens, six decimals at most. What is written is taken exactly: no amount is rounded. A call that used a
+/// kind of token without a price here has no known cost.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
     pub output: f64,
+    /// Tokens read from the provider's cache. Default: unknown.
+    pub cached_input: Option<f64>,
+    /// Tokens written to it. Default: unknown.
+    pub cache_write: Option<f64>,
+    /// Tokens written to it to be kept for an hour. Default: unknown.
+    pub cache_write_1h: Option<f64>,
+    /// Reasoning tokens. Default: they are output.
+    pub reasoning: Option<f64>,
+    /// Longer prompts have another price: their cost is unknown. Default: none have.
+    pub up_to_input_tokens: Option<u64>,
     /// Default `USD`.
     pub currency: Option<String>,
 }
@@ -158,6 +171,13 @@ pub struct Route {
     pub drift: Option<Drift>,
     /// Whether an account without credit may send the work elsewhere. Default false.
     pub fail_over_on_billing: Option<bool>,
+    /// Members of a request, as a refusal names them, that are left out for a target that has no place for them, as
+    /// `["seed", "logit_bias"]`; each attempt says which fell. Can be listed: what steers how an answer is made or is said
+    /// beside it (`providers/dropping.rs` has the list); never the conversation, tools, limits or the answer's form. There
+    /// is no word for all: what is new there should be seen first. No permit ends when this changes: what falls never
+    /// reaches the target, whose suite was passed without it. Default: none, they are refused by name.
+    #[serde(default)]
+    pub drop_unsupported: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

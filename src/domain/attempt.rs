@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use providers::canonical::Usage;
 use providers::failure::{Proof, Rejection};
+use providers::prices::Cost;
 
 use super::Timestamp;
 use super::ids::{AttemptId, InstanceId, PermitId};
@@ -25,6 +26,10 @@ pub struct Attempt {
     pub job_version: i64,
     pub state: AttemptState,
     pub usage: Option<Usage>,
+    /// What that was by the price that held then; none where usage or price is not known.
+    pub cost: Option<Cost>,
+    /// What of the request this target had no place for and the route let fall.
+    pub dropped: Vec<String>,
     pub started_at: Timestamp,
     pub deadline_at: Timestamp,
     pub settle_until: Timestamp,

@@ -63,6 +63,8 @@ pub struct Route {
     pub drift: Option<DriftRule>,
     /// Whether an account without credit may send the work elsewhere.
     pub fail_over_on_billing: bool,
+    /// Members of a request that fall where a target has no place for them, instead of being refused.
+    pub drop_unsupported: Vec<String>,
 }
 
 /// A target with what a permit for it must have been earned under.

@@ -33,6 +33,7 @@ const BETWEEN_CONTENTS: Duration = Duration::from_secs(15);
 pub struct CallEvent {
     pub key: AttemptKey,
     pub target: Target,
+    pub dropped: Vec<String>,
     pub news: News,
 }
 
@@ -68,6 +69,8 @@ pub struct Teller {
     pub target: Target,
     /// Attempts of the job up to this one.
     pub attempts: usize,
+    /// What of the request was left out for this target.
+    pub dropped: Vec<String>,
     pub events: mpsc::UnboundedSender<Box<CallEvent>>,
     ended: bool,
 }
@@ -77,15 +80,17 @@ impl Teller {
         key: AttemptKey,
         target: Target,
         attempts: usize,
+        dropped: Vec<String>,
         events: mpsc::UnboundedSender<Box<CallEvent>>,
     ) -> Self {
-        Teller { key, target, attempts, events, ended: false }
+        Teller { key, target, attempts, dropped, events, ended: false }
     }
 
     fn tell(&mut self, news: News) {
         self.ended |= !matches!(news, News::Silent { .. } | News::Content(_));
         // The job's task outlives its calls; if it does not, the sweep finds the attempt.
-        let _ = self.events.send(Box::new(CallEvent { key: self.key, target: self.target.clone(), news }));
+        let (key, target, dropped) = (self.key, self.target.clone(), self.dropped.clone());
+        let _ = self.events.send(Box::new(CallEvent { key, target, dropped, news }));
     }
 }
 

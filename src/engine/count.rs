@@ -7,6 +7,7 @@ use std::time::Duration;
 use providers::adapter::CallContext;
 use providers::canonical::Request;
 use providers::dialects;
+use providers::dropping;
 use providers::failure::{Failure, Proof};
 use providers::tokens::{Counter, encoding_for};
 
@@ -33,7 +34,8 @@ impl Engine {
         let target = &primary.target;
         let Some(upstream) = self.upstreams().get(&target.provider) else { return Count::Cannot };
         let context = CallContext { model: &target.model, attempt_id: "", api_key: upstream.api_key.as_ref() };
-        let wire = match dialects::to_count(upstream.adapter.as_ref(), request, &context) {
+        let write = |request: &Request| dialects::to_count(upstream.adapter.as_ref(), request, &context).transpose();
+        let wire = match dropping::reduced(request, &route.drop_unsupported, write).map(|(wire, _)| wire).transpose() {
             Some(Ok(wire)) => wire,
             Some(Err(unsupported)) => {
                 let failure = Failure::new(Proof::NotSent, "unsupported", unsupported.to_string());

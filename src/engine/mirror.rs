@@ -89,8 +89,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    pub fn new(key: AttemptKey, provider: String, attempts: usize) -> Self {
-        Mirror { key, writer: StreamLog::open(key.id, provider, attempts), read: 0 }
+    pub fn new(key: AttemptKey, provider: String, attempts: usize, dropped: Vec<String>) -> Self {
+        Mirror { key, writer: StreamLog::open(key.id, provider, attempts, dropped), read: 0 }
     }
 
     pub fn log(&self) -> Arc<StreamLog> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::domain::Timestamp;
+use crate::domain::cost::JobCost;
 use crate::domain::ids::AttemptId;
 use crate::domain::job::JobError;
 use crate::engine::stream_log::StreamLog;
@@ -37,6 +38,10 @@ pub struct Delivered {
     pub attempt: AttemptId,
     pub provider: String,
     pub attempts: usize,
+    /// What the winner left out of the request, as its route says.
+    pub dropped: Vec<String>,
+    /// The whole job's, so far.
+    pub cost: JobCost,
     pub content_type: String,
     /// The whole answer.
     pub body: Bytes,

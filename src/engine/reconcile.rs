@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::call::{CallEvent, News, Outcome};
+use super::settle::Seen;
 use super::stream_log::StreamLog;
 use super::submit::reread;
 use super::upstreams::Upstream;
@@ -143,7 +144,7 @@ impl Engine {
             Deed::Settle(news) => self.settle_found(&due, news).await,
             Deed::FailAsAbsent(failure) if newest => {
                 // Not by `settle`: that a request was lost on our side says nothing about the target.
-                match self.store().fail_attempt(due.key, &failure).await {
+                match self.store().fail_attempt(due.key, &failure, None).await {
                     Ok(()) | Err(StoreError::LostRace) => {}
                     Err(error) => return Err(error),
                 }
@@ -158,8 +159,9 @@ impl Engine {
         if let Some(usage) = outcome.as_ref().map_or_else(|failure| failure.usage, |found| found.answer.reply.usage) {
             self.charge_found(due, usage).await?;
         }
-        let event = CallEvent { key: due.key, target: due.target.clone(), news: News::Ended(outcome) };
-        drop(self.settle(event, due.attempts, None).await);
+        let event =
+            CallEvent { key: due.key, target: due.target.clone(), dropped: Vec::new(), news: News::Ended(outcome) };
+        drop(self.settle(event, Seen { attempts: due.attempts, spent: &[] }, None).await);
         self.inner.calls.stop(due.key.id);
         self.look_at(due.key.owner, due.key.job).await
     }
@@ -319,7 +321,7 @@ fn log(due: &Due, pieces: Vec<StreamPiece>) -> Option<std::sync::Arc<StreamLog>>
         return None;
     }
     // Nobody follows this log: only its lines are stored.
-    let writer = StreamLog::open(due.key.id, due.target.provider.clone(), 1);
+    let writer = StreamLog::open(due.key.id, due.target.provider.clone(), 1, Vec::new());
     for piece in pieces {
         match piece {
             StreamPiece::Chunk { data, .. } => writer.push(data),

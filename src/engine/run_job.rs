@@ -4,6 +4,7 @@
 //! guards in the statements. After anything unexpected it reads again and decides again.
 
 mod charge;
+mod situation;
 mod start;
 mod streaming;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use providers::adapter::UpstreamRequest;
 use providers::canonical::Request;
-use providers::dialects::embeddings;
+use providers::dropping::Reduced;
 use tokio::sync::mpsc;
 
 use super::call::{CallEvent, News};
@@ -21,14 +22,15 @@ use super::limits::Hold;
 use super::mirror::Mirror;
 use super::progress::Progress;
 use super::registry::{Command, Entry};
-use super::settle::Settled;
+use super::settle::{Seen, Settled};
 use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
+use crate::domain::backoff;
+use crate::domain::cost::Spent;
 use crate::domain::ids::{AttemptId, InstanceId, JobId, OwnerId};
-use crate::domain::job::{Delivery, JobError, JobErrorCode, JobState, Snapshot};
-use crate::domain::route::{Route, Target};
+use crate::domain::job::{Delivery, JobError, JobState, Snapshot};
+use crate::domain::route::Route;
 use crate::domain::step::{NextStep, Situation, next_step};
-use crate::domain::{Timestamp, backoff};
 use crate::store::attempts::AttemptKey;
 use crate::store::jobs::FirstAttempt;
 
@@ -73,6 +75,8 @@ pub struct Runner {
     mirror: Option<Mirror>,
     /// Attempts of the job that this task knows of.
     attempts: usize,
+    /// What those cost that were there when the job was last read.
+    spent: Vec<(AttemptId, Spent)>,
     looks: u32,
     /// What is set aside for the job of its owner's limits, and whether this task holds it.
     reserved_tokens: Option<u64>,
@@ -149,6 +153,7 @@ impl Runner {
             shown: None,
             mirror: None,
             attempts: 0,
+            spent: Vec::new(),
             looks: 0,
             reserved_tokens: None,
             hold: None,
@@ -172,7 +177,8 @@ impl Runner {
     pub(super) async fn run(mut self) {
         if let Some(first) = self.first.take() {
             let wire = self.wire.take();
-            self.begin(first.id, &first.candidate, wire);
+            let written = wire.map(|wire| Reduced { wire, dropped: first.dropped.clone() });
+            self.begin(first.id, &first.candidate, written);
             if self.pause(None).await == Then::Stop {
                 return self.interrupt();
             }
@@ -188,8 +194,7 @@ impl Runner {
     async fn carry_on(mut self) {
         while !self.is_over() {
             let Some(snapshot) = self.read().await else { return self.interrupt() };
-            self.attempts = snapshot.attempts.len();
-            self.reserved_tokens = snapshot.job.reserved_tokens;
+            self.take_in(&snapshot);
             let Some(step) = self.decide(&snapshot).await else { return self.interrupt() };
             match self.obey(&snapshot, step).await {
                 Then::Decide => {}
@@ -262,39 +267,6 @@ impl Runner {
             fresh_call,
         };
         Some(next_step(&situation))
-    }
-
-    /// The targets whose wire format cannot carry this request.
-    fn unable(&self, route: &Route) -> HashMap<Target, String> {
-        let Some(request) = &self.request else { return HashMap::new() };
-        let upstreams = self.engine.upstreams();
-        let primary = route.targets.first().map(|primary| &primary.target.model);
-        let judge = |target: &Target| {
-            // A vector means something only beside others of the same model.
-            if embeddings::is_asked(request) && primary != Some(&target.model) {
-                return Some((target.clone(), "model: its vectors cannot be compared with the primary's".to_owned()));
-            }
-            Some((target.clone(), upstreams.can_carry(target, request).err()?.to_string()))
-        };
-        route.targets.iter().filter_map(|t| judge(&t.target)).collect()
-    }
-
-    /// Circuits run on this process's clock, decisions on the database's: only differences are carried over.
-    fn cooling(&self, route: &Route, read_at: Timestamp) -> HashMap<Target, Timestamp> {
-        let now = self.engine.clock();
-        let cooling = self.engine.inner.circuits.cooling(route, now);
-        cooling.into_iter().map(|(target, until)| (target, read_at + (until - now))).collect()
-    }
-
-    fn without_route(&self, snapshot: &Snapshot) -> NextStep {
-        if snapshot.job.state.is_terminal() {
-            return NextStep::Finished;
-        }
-        if let Some(open) = snapshot.open_attempt() {
-            return NextStep::Wait { attempt: open.id };
-        }
-        let why = format!("the settings no longer define the route `{}` that this job was sent to", self.route_name);
-        NextStep::RoundOver(JobError::new(JobErrorCode::AllTargetsFailed, why, Vec::new()))
     }
 
     async fn obey(&mut self, snapshot: &Snapshot, step: NextStep) -> Then {
@@ -427,7 +399,8 @@ impl Runner {
         }
         self.charge(&event.news);
         let sample = self.engine.sample(self.route.as_ref(), self.request.as_deref(), &event);
-        if let Settled::Won(delivered) = self.engine.settle(*event, self.attempts, sample).await {
+        let seen = Seen { attempts: self.attempts, spent: &self.spent };
+        if let Settled::Won(delivered) = self.engine.settle(*event, seen, sample).await {
             self.publish(Progress::Succeeded(delivered));
         }
     }

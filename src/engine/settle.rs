@@ -8,11 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use providers::canonical::Usage;
 use providers::failure::{Failure, Proof};
+use providers::prices::Cost;
 
 use super::call::{CallEvent, News, Outcome};
 use super::certify::drift::Sample;
 use super::progress::Delivered;
 use super::{Engine, Phase};
+use crate::domain::cost::{JobCost, Spent};
 use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
 use crate::domain::overload::Write;
@@ -27,6 +29,15 @@ const CONTENT_TYPE: &str = "application/json";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
+/// What the job's task knew of its attempts before this outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Attempts in all.
+    pub attempts: usize,
+    /// What those cost that were read from the database.
+    pub spent: &'a [(AttemptId, Spent)],
+}
+
 /// What the settling came to, for the job's own task.
 #[derive(Debug)]
 pub enum Settled {
@@ -38,10 +49,16 @@ pub enum Settled {
 impl Engine {
     /// `sample`: the answer's copy that is held against the route's contract, should it win. A whole answer is the
     /// everyday case; what the others need is kept out of the task's size.
-    pub(super) async fn settle(&self, event: CallEvent, attempts: usize, sample: Option<Sample>) -> Settled {
-        let CallEvent { key, target, news } = event;
+    pub(super) async fn settle(&self, event: CallEvent, seen: Seen<'_>, sample: Option<Sample>) -> Settled {
+        let CallEvent { key, target, dropped, news } = event;
         match news {
-            News::Ended(Ok(outcome)) => self.settle_answer(key, target, outcome, attempts, sample).await,
+            News::Ended(Ok(outcome)) => {
+                let settled = self.settle_answer(key, target, outcome, seen, sample).await;
+                match settled {
+                    Settled::Won(delivered) => Settled::Won(Delivered { dropped, ..delivered }),
+                    Settled::Written => Settled::Written,
+                }
+            }
             other => {
                 Box::pin(self.settle_without_answer(key, &target, other)).await;
                 Settled::Written
@@ -63,7 +80,7 @@ impl Engine {
                 self.count(target, "cancelled");
                 tracing::info!(job = %key.job, attempt = %key.id, %target, discarded = received.len(), "call closed: its attempt is cancelled");
                 // What it cost is not known, and somebody may pay for it: that stands in `races` too.
-                let discarded = completion(key, received, None, None);
+                let discarded = completion(key, received, None, None, None);
                 self.log_race(&discarded, None).await;
             }
             News::Ended(Err(failure)) => self.settle_failure(key, target, failure).await,
@@ -76,13 +93,14 @@ impl Engine {
         key: AttemptKey,
         target: Target,
         outcome: Outcome,
-        attempts: usize,
+        seen: Seen<'_>,
         sample: Option<Sample>,
     ) -> Settled {
         self.inner.circuits.succeeded(&target);
         let Outcome { answer, stream } = outcome;
         let stream = stream.map(|log| Streamed { lines: log.lines(), usage: log.usage() });
-        let completion = completion(key, answer.body, stream, answer.reply.usage);
+        let completion =
+            completion(key, answer.body, stream, answer.reply.usage, self.cost(&target, answer.reply.usage));
         let complete = || self.store().complete(&completion);
         let complete = || self.inner.gate.timed(Write::Completion, complete());
         match self.persist("complete the job", complete).await {
@@ -90,7 +108,7 @@ impl Engine {
                 self.count(&target, "succeeded");
                 tracing::debug!(job = %key.job, attempt = %key.id, "job completed");
                 self.watch_answer(sample);
-                if attempts > 1 {
+                if seen.attempts > 1 {
                     let release = || self.store().release_losers(key.owner, key.job);
                     let _ = Box::pin(self.persist("release the losers", release)).await;
                 }
@@ -101,7 +119,9 @@ impl Engine {
                 Settled::Won(Delivered {
                     attempt: key.id,
                     provider: target.provider,
-                    attempts,
+                    attempts: seen.attempts,
+                    dropped: Vec::new(),
+                    cost: JobCost::won(seen.spent, seen.attempts, key.id, completion.cost.as_ref()),
                     content_type: completion.content_type,
                     body: completion.body,
                     stream: completion.stream,
@@ -139,7 +159,9 @@ impl Engine {
         self.inner.circuits.failed(target, &failure, self.clock());
         self.count(target, "failed");
         tracing::info!(job = %key.job, attempt = %key.id, %target, reason = failure.reason, proof = ?failure.proof, "attempt failed");
-        let fail = || self.store().fail_attempt(key, &failure);
+        let acted_on = !matches!(failure.proof, Proof::NotSent | Proof::Refused);
+        let cost = if acted_on { self.cost(target, failure.usage) } else { None };
+        let fail = || self.store().fail_attempt(key, &failure, cost.as_ref());
         if let Some(Err(error)) = self.persist("fail the attempt", fail).await {
             note_loss(key, &error);
         }
@@ -152,6 +174,20 @@ impl Engine {
         if let Some(Err(error)) = self.persist("mark the attempt unknown", mark).await {
             note_loss(key, &error);
         }
+    }
+
+    /// What this usage cost, by the price that holds now; `None`: usage or price is not known.
+    fn cost(&self, target: &Target, usage: Option<Usage>) -> Option<Cost> {
+        let provider = self.config().providers.get(&target.provider)?;
+        let cost = usage.and_then(|usage| provider.price(&target.model)?.cost(&usage));
+        match &cost {
+            Some(cost) => {
+                let labels = [target.provider.as_str(), &cost.currency];
+                self.metrics().cost.with_label_values(&labels).inc_by(cost.amount.approximate());
+            }
+            None => self.metrics().cost_unknown.with_label_values(&[target.provider.as_str()]).inc(),
+        }
+        cost
     }
 
     fn count(&self, target: &Target, outcome: &str) {
@@ -195,14 +231,22 @@ pub(super) fn as_delivered(snapshot: &Snapshot, stored: StoredResult) -> Option<
         attempt: winner.id,
         provider: winner.target.provider.clone(),
         attempts: snapshot.attempts.len(),
+        dropped: winner.dropped.clone(),
+        cost: JobCost::of(&snapshot.attempts),
         content_type: stored.content_type,
         body: stored.body,
         stream: stored.stream,
     })
 }
 
-fn completion(key: AttemptKey, body: Bytes, stream: Option<Streamed>, usage: Option<Usage>) -> Completion {
-    Completion { key, content_type: CONTENT_TYPE.to_owned(), body, stream, usage }
+fn completion(
+    key: AttemptKey,
+    body: Bytes,
+    stream: Option<Streamed>,
+    usage: Option<Usage>,
+    cost: Option<Cost>,
+) -> Completion {
+    Completion { key, content_type: CONTENT_TYPE.to_owned(), body, stream, usage, cost }
 }
 
 /// Zero rows: it was settled by somebody else. Anything else is worth waking up for.

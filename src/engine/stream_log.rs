@@ -16,6 +16,8 @@ pub struct StreamLog {
     pub provider: String,
     /// Attempts of the job up to this one.
     pub attempts: usize,
+    /// What of the request was left out for this target.
+    pub dropped: Vec<String>,
     written: Mutex<Written>,
     /// Chunks so far. Its sender lies in the writer, so that followers see the end.
     length: watch::Receiver<usize>,
@@ -43,9 +45,9 @@ pub struct Follower {
 }
 
 impl StreamLog {
-    pub fn open(attempt: AttemptId, provider: String, attempts: usize) -> LogWriter {
+    pub fn open(attempt: AttemptId, provider: String, attempts: usize, dropped: Vec<String>) -> LogWriter {
         let (sender, length) = watch::channel(0);
-        let log = StreamLog { attempt, provider, attempts, written: Mutex::default(), length };
+        let log = StreamLog { attempt, provider, attempts, dropped, written: Mutex::default(), length };
         LogWriter { log: Arc::new(log), length: sender }
     }
 
@@ -114,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_follower_sees_everything_from_the_first_chunk_whenever_it_comes() {
-        let writer = StreamLog::open(AttemptId::fresh(), "a".to_owned(), 1);
+        let writer = StreamLog::open(AttemptId::fresh(), "a".to_owned(), 1, Vec::new());
         let mut early = writer.log().follow();
         writer.push(Bytes::from_static(b"1"));
         assert_eq!(early.next().await.as_deref(), Some(&b"1"[..]));

@@ -237,7 +237,7 @@ impl Engine {
             deadline: route.job_deadline,
             instance: self.inner.lease.id(),
             reserved_tokens: hold.map(Hold::tokens),
-            first: self.first_attempt(&route, submission.prepared.id),
+            first: self.first_attempt(&route, &submission.prepared),
         };
         (new, Order { route, request: Arc::new(submission.request), wire: submission.prepared.wire })
     }
@@ -285,19 +285,21 @@ impl Engine {
         tasks::spawn(async move {
             let why = "the start was not acknowledged by the database, so nothing was sent";
             let failure = Failure::new(Proof::NotSent, "not_acknowledged", why);
-            let written = engine.persist("disown the attempt", || engine.store().fail_attempt(key, &failure)).await;
+            let written =
+                engine.persist("disown the attempt", || engine.store().fail_attempt(key, &failure, None)).await;
             tracing::warn!(job = %key.job, attempt = %key.id, stood = matches!(written, Some(Ok(()))), "start disowned");
         });
     }
 
     /// The primary's attempt, where it may start at once.
-    fn first_attempt(&self, route: &Route, id: AttemptId) -> Option<FirstAttempt> {
+    fn first_attempt(&self, route: &Route, prepared: &Prepared) -> Option<FirstAttempt> {
         let candidate = Candidate::primary(route)?;
         let held = self.inner.circuits.held_on(route).contains_key(candidate.target());
         let free = self.may_start() && self.inner.circuits.is_free(candidate.target()) && !held;
         free.then(|| FirstAttempt {
-            id,
+            id: prepared.id,
             candidate,
+            dropped: prepared.dropped.clone(),
             timeout: route.attempt_timeout,
             settle: route.settle_timeout.max(route.attempt_timeout),
         })

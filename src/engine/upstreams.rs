@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use providers::adapter::{Adapter, CallContext, Secret, Unsupported, UpstreamRequest};
 use providers::canonical::Request;
-use providers::dialects;
+use providers::dropping::{self, Reduced};
 use providers::transport::Transport;
 
 use super::EngineError;
@@ -19,6 +19,8 @@ pub struct Prepared {
     pub id: AttemptId,
     /// `None`: the settings do not define the primary's provider.
     pub wire: Option<UpstreamRequest>,
+    /// What of it has no place there and falls, as the route says.
+    pub dropped: Vec<String>,
 }
 
 /// A provider ready to be called.
@@ -53,14 +55,17 @@ impl Upstreams {
     pub fn prepare(&self, route: &Route, request: &Request) -> Result<Prepared, Unsupported> {
         let id = AttemptId::fresh();
         let primary = route.targets.first().and_then(|primary| Some((self.get(&primary.target.provider)?, primary)));
-        let wire = primary.map(|(upstream, primary)| upstream.for_attempt(request, &primary.target.model, id));
-        Ok(Prepared { id, wire: wire.transpose()? })
+        let droppable = &route.drop_unsupported;
+        let written =
+            primary.map(|(upstream, primary)| upstream.for_attempt(request, &primary.target.model, id, droppable));
+        let (wire, dropped) = written.transpose()?.map(|reduced| (reduced.wire, reduced.dropped)).unzip();
+        Ok(Prepared { id, wire, dropped: dropped.unwrap_or_default() })
     }
 
-    /// Whether this target's wire format can carry the request.
-    pub fn can_carry(&self, target: &Target, request: &Request) -> Result<(), Unsupported> {
+    /// Whether this target's wire format can carry the request, without what may fall.
+    pub fn can_carry(&self, target: &Target, request: &Request, droppable: &[String]) -> Result<(), Unsupported> {
         match self.get(&target.provider) {
-            Some(upstream) => upstream.prepare(request, &target.model, "").map(|_| ()),
+            Some(upstream) => upstream.prepare(request, &target.model, "", droppable).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -79,12 +84,24 @@ impl Upstream {
     }
 
     /// The request on this provider's wire, under the attempt's id.
-    pub fn for_attempt(&self, request: &Request, model: &str, id: AttemptId) -> Result<UpstreamRequest, Unsupported> {
-        self.prepare(request, model, &id.to_string())
+    pub fn for_attempt(
+        &self,
+        request: &Request,
+        model: &str,
+        id: AttemptId,
+        droppable: &[String],
+    ) -> Result<Reduced, Unsupported> {
+        self.prepare(request, model, &id.to_string(), droppable)
     }
 
-    fn prepare(&self, request: &Request, model: &str, attempt_id: &str) -> Result<UpstreamRequest, Unsupported> {
+    fn prepare(
+        &self,
+        request: &Request,
+        model: &str,
+        attempt_id: &str,
+        droppable: &[String],
+    ) -> Result<Reduced, Unsupported> {
         let context = CallContext { model, attempt_id, api_key: self.api_key.as_ref() };
-        dialects::to_upstream(self.adapter.as_ref(), request, &context)
+        dropping::to_upstream(self.adapter.as_ref(), request, &context, droppable)
     }
 }

@@ -42,6 +42,20 @@ pub fn delivered(headers: &mut HeaderMap, answer: &Delivered) {
     attempt(headers, answer.attempt);
     attempts(headers, answer.attempts);
     provider(headers, &answer.provider);
+    dropped(headers, &answer.dropped);
+    // Of a live stream nobody knows it yet.
+    if let Some(cost) = answer.cost.to_text() {
+        put(headers, "x-interlock-cost", &cost);
+    }
+}
+
+/// What was left out of the request. A header is no place for a long list: the job has all of it.
+pub fn dropped(headers: &mut HeaderMap, names: &[String]) {
+    const MOST: usize = 20;
+    if !names.is_empty() {
+        let more = if names.len() > MOST { ", ..." } else { "" };
+        put(headers, "x-interlock-dropped", &(names[..names.len().min(MOST)].join(", ") + more));
+    }
 }
 
 pub fn attempts(headers: &mut HeaderMap, count: usize) {

@@ -35,6 +35,7 @@ pub fn live(log: &Arc<StreamLog>, ticket: Ticket, form: &Form, rendering: &Rende
     headers::attempt(response.headers_mut(), attempt);
     headers::provider(response.headers_mut(), &provider);
     headers::attempts(response.headers_mut(), attempts);
+    headers::dropped(response.headers_mut(), &log.dropped);
     response
 }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use providers::canonical::Usage;
 use providers::failure::Failure;
+use providers::prices::Cost;
 use sha2::{Digest, Sha256};
 
-use super::rows::{millis, tokens};
+use super::rows::{currency, dropped_to_text, millis, pico, price, tokens};
 use super::streams::Streamed;
 use super::{Store, StoreError, retrying};
 use crate::domain::attempt::{ClearedBy, proof_to_text};
@@ -37,6 +38,8 @@ pub struct NewAttempt {
     pub instance: InstanceId,
     pub timeout: Duration,
     pub settle: Duration,
+    /// What of the request falls at this target.
+    pub dropped: Vec<String>,
 }
 
 /// A complete, valid answer on its way into the database.
@@ -48,6 +51,7 @@ pub struct Completion {
     /// `None` where the answer came whole.
     pub stream: Option<Streamed>,
     pub usage: Option<Usage>,
+    pub cost: Option<Cost>,
 }
 
 /// The answer of the compare-and-swap.
@@ -70,9 +74,9 @@ WITH job AS (
     RETURNING owner_id, id, version
 )
 INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version, permit_id,
-                      instance_id, job_version, deadline_at, settle_until)
+                      instance_id, job_version, deadline_at, settle_until, dropped)
 SELECT owner_id, id, $3, $4, $5, 'started', CASE WHEN $9::uuid IS NULL THEN 'primary' ELSE 'fallback' END, $6, $7, $8,
-       $9, $10, version, now() + $11 * interval '1 millisecond', now() + $12 * interval '1 millisecond'
+       $9, $10, version, now() + $11 * interval '1 millisecond', now() + $12 * interval '1 millisecond', $13
 FROM job";
 
 const MARK_UNKNOWN: &str = "/* mark_attempt_unknown */
@@ -96,7 +100,8 @@ WITH job AS (
 ), attempt AS (
     UPDATE attempts a SET state = 'failed', reason = $4, message = $5, proof = $6, status = $7, provider_code = $8,
            provider_type = $9, provider_param = $10, retry_after_ms = $11, input_tokens = $12, output_tokens = $13,
-           cached_input_tokens = $14, cleared_by = NULL, ended_at = now()
+           cached_input_tokens = $14, cleared_by = NULL, ended_at = now(), cache_write_tokens = $15, reasoning_tokens = $16,
+           cost_pico = $17, cost_currency = $18, price = $19
     FROM before WHERE a.owner_id = before.owner_id AND a.job_id = before.job_id AND a.id = before.id
       AND a.state IN ('started', 'unknown', 'released')
     RETURNING a.owner_id, a.job_id, before.state AS was
@@ -118,13 +123,18 @@ UPDATE attempts a SET state = CASE WHEN j.state = 'cancelled' THEN 'cancelled' E
 FROM jobs j WHERE a.owner_id = $1 AND a.job_id = $2 AND j.owner_id = a.owner_id AND j.id = a.job_id
   AND j.state IN ('succeeded', 'failed', 'cancelled') AND a.state IN ('started', 'unknown')";
 
+// A cancelled attempt stays what it is, but somebody pays for what it brought.
 const SUPERSEDE_ATTEMPT: &str = "/* supersede_attempt */
-UPDATE attempts SET state = 'superseded', input_tokens = $4, output_tokens = $5, cached_input_tokens = $6, ended_at = now()
-WHERE owner_id = $1 AND job_id = $2 AND id = $3 AND state = 'released'";
+UPDATE attempts SET state = CASE WHEN state = 'released' THEN 'superseded' ELSE state END,
+       ended_at = CASE WHEN state = 'released' THEN now() ELSE ended_at END, input_tokens = $4, output_tokens = $5,
+       cached_input_tokens = $6, cache_write_tokens = $7, reasoning_tokens = $8, cost_pico = $9, cost_currency = $10, price = $11
+WHERE owner_id = $1 AND job_id = $2 AND id = $3
+  AND (state = 'released' OR state = 'cancelled' AND input_tokens IS NULL)";
 
 const RECORD_RACE: &str = "/* record_race */
-INSERT INTO races (owner_id, job_id, attempt_id, winner, version_seen, input_tokens, output_tokens, body_sha256)
-SELECT a.owner_id, a.job_id, a.id, $4, a.job_version, $5, $6, $7 FROM attempts a
+INSERT INTO races (owner_id, job_id, attempt_id, winner, version_seen, input_tokens, output_tokens, body_sha256,
+                   cost_pico, cost_currency)
+SELECT a.owner_id, a.job_id, a.id, $4, a.job_version, $5, $6, $7, $8, $9 FROM attempts a
 WHERE a.owner_id = $1 AND a.job_id = $2 AND a.id = $3
 ON CONFLICT ON CONSTRAINT races_pkey DO NOTHING";
 
@@ -163,6 +173,7 @@ impl Store {
                 .bind(new.instance)
                 .bind(millis(new.timeout))
                 .bind(millis(new.settle))
+                .bind(dropped_to_text(&new.dropped))
                 .execute(&self.pool)
         })
         .await;
@@ -206,8 +217,13 @@ impl Store {
         if done.rows_affected() == 1 { Ok(()) } else { Err(StoreError::LostRace) }
     }
 
-    /// It has provably failed; the job is queued again unless it is over.
-    pub async fn fail_attempt(&self, key: AttemptKey, failure: &Failure) -> Result<(), StoreError> {
+    /// It has provably failed, at this cost; the job is queued again unless it is over.
+    pub async fn fail_attempt(
+        &self,
+        key: AttemptKey,
+        failure: &Failure,
+        cost: Option<&Cost>,
+    ) -> Result<(), StoreError> {
         let usage = failure.usage;
         let failed: i64 = retrying(|| {
             sqlx::query_scalar(FAIL_ATTEMPT)
@@ -225,6 +241,11 @@ impl Store {
                 .bind(tokens(usage.map(|u| u.input_tokens)))
                 .bind(tokens(usage.map(|u| u.output_tokens)))
                 .bind(tokens(usage.map(|u| u.cached_input_tokens)))
+                .bind(tokens(usage.map(|u| u.cache_write_tokens)))
+                .bind(tokens(usage.map(|u| u.reasoning_tokens)))
+                .bind(pico(cost))
+                .bind(currency(cost))
+                .bind(price(cost))
                 .fetch_one(&self.pool)
         })
         .await?;
@@ -246,7 +267,7 @@ impl Store {
     /// A result came too late: it is thrown away, and the race is logged (R7). Nothing is merged.
     pub async fn lose_race(&self, completion: &Completion, winner: Option<AttemptId>) -> Result<(), StoreError> {
         let AttemptKey { owner, job, id } = completion.key;
-        let usage = completion.usage;
+        let (usage, cost) = (completion.usage, completion.cost.as_ref());
         let (input, output) = (tokens(usage.map(|u| u.input_tokens)), tokens(usage.map(|u| u.output_tokens)));
         let cached = tokens(usage.map(|u| u.cached_input_tokens));
         let hash = Sha256::digest(&completion.body);
@@ -260,6 +281,11 @@ impl Store {
             .bind(input)
             .bind(output)
             .bind(cached)
+            .bind(tokens(usage.map(|u| u.cache_write_tokens)))
+            .bind(tokens(usage.map(|u| u.reasoning_tokens)))
+            .bind(pico(cost))
+            .bind(currency(cost))
+            .bind(price(cost))
             .execute(&mut *tx)
             .await?;
         sqlx::query(RECORD_RACE)
@@ -270,6 +296,8 @@ impl Store {
             .bind(input)
             .bind(output)
             .bind(&hash[..])
+            .bind(pico(cost))
+            .bind(currency(cost))
             .execute(&mut *tx)
             .await?;
         Ok(tx.commit().await?)

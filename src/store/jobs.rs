@@ -49,6 +49,8 @@ pub struct FirstAttempt {
     pub candidate: Candidate,
     pub timeout: Duration,
     pub settle: Duration,
+    /// What of the request falls at this target.
+    pub dropped: Vec<String>,
 }
 
 /// What became of an admission.

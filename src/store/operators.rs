@@ -1,6 +1,8 @@
 //! What people on call do: clear an unknown attempt, each time with a name and a reason. And what they read.
 
+use providers::prices::Amount;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::attempts::AttemptKey;
@@ -63,6 +65,8 @@ pub struct Race {
     pub arrived_at: Timestamp,
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
+    /// With its currency; none where it is not known.
+    pub cost: Option<(Amount, String)>,
     pub body_sha256: Vec<u8>,
 }
 
@@ -82,7 +86,8 @@ const ATTEMPT_STATE: &str =
 const RECORD_ACTION: &str = "/* record_action */
 INSERT INTO operator_actions (id, actor, action, subject, reason) VALUES ($1, $2, $3, $4, $5)";
 const LIST_RACES: &str = "/* list_races */
-SELECT job_id, attempt_id, winner, version_seen, arrived_at, input_tokens, output_tokens, body_sha256
+SELECT job_id, attempt_id, winner, version_seen, arrived_at, input_tokens, output_tokens, body_sha256,
+       cost_pico, cost_currency
 FROM races ORDER BY arrived_at DESC LIMIT $1";
 const JOB_OWNER: &str = "/* job_owner */ SELECT owner_id FROM jobs WHERE id = $1";
 
@@ -157,6 +162,7 @@ impl Store {
                     arrived_at: row.try_get("arrived_at")?,
                     input_tokens: row.try_get("input_tokens")?,
                     output_tokens: row.try_get("output_tokens")?,
+                    cost: amount(row)?,
                     body_sha256: row.try_get("body_sha256")?,
                 })
             })
@@ -167,4 +173,9 @@ impl Store {
     pub async fn job_owner(&self, id: JobId) -> Result<Option<OwnerId>, StoreError> {
         retrying(|| sqlx::query_scalar(JOB_OWNER).bind(id).fetch_optional(&self.pool)).await
     }
+}
+
+fn amount(row: &PgRow) -> Result<Option<(Amount, String)>, sqlx::Error> {
+    let pico = row.try_get::<Option<i64>, _>("cost_pico")?.and_then(|pico| u64::try_from(pico).ok());
+    Ok(pico.map(Amount::from_pico).zip(row.try_get("cost_currency")?))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use providers::canonical::Usage;
+use providers::prices::{Amount, Cost};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -28,7 +29,8 @@ macro_rules! snapshot_sql {
              a.id AS a_id, a.ordinal, a.round AS a_round, a.state AS a_state, a.provider, a.model, a.adapter_version,
              a.permit_id, a.instance_id, a.job_version, a.reason, a.message, a.proof, a.status, a.provider_code,
              a.provider_type, a.provider_param, a.retry_after_ms, a.cleared_by, a.input_tokens, a.output_tokens,
-             a.cached_input_tokens, a.started_at, a.deadline_at AS a_deadline_at, a.settle_until, a.ended_at",
+             a.cached_input_tokens, a.cache_write_tokens, a.reasoning_tokens, a.cost_pico, a.cost_currency, a.price, a.dropped,
+             a.started_at, a.deadline_at AS a_deadline_at, a.settle_until, a.ended_at",
             $more,
             "
              FROM jobs j LEFT JOIN attempts a ON a.owner_id = j.owner_id AND a.job_id = j.id ",
@@ -121,6 +123,8 @@ fn attempt(row: &PgRow) -> Result<Attempt, sqlx::Error> {
         job_version: row.try_get("job_version")?,
         state: attempt_state(row)?,
         usage: usage(row)?,
+        cost: cost(row)?,
+        dropped: dropped_from_text(row.try_get("dropped")?),
         started_at: row.try_get("started_at")?,
         deadline_at: row.try_get("a_deadline_at")?,
         settle_until: row.try_get("settle_until")?,
@@ -166,9 +170,45 @@ fn usage(row: &PgRow) -> Result<Option<Usage>, sqlx::Error> {
             input_tokens,
             output_tokens,
             cached_input_tokens: tokens("cached_input_tokens")?.unwrap_or_default(),
+            cache_write_tokens: tokens("cache_write_tokens")?.unwrap_or_default(),
+            reasoning_tokens: tokens("reasoning_tokens")?.unwrap_or_default(),
+            ..Usage::default()
         }),
         (None, _) | (_, None) => None,
     })
+}
+
+fn cost(row: &PgRow) -> Result<Option<Cost>, sqlx::Error> {
+    let pico = row.try_get::<Option<i64>, _>("cost_pico")?.and_then(|pico| u64::try_from(pico).ok());
+    let text = |name: &str| row.try_get::<Option<&str>, _>(name);
+    Ok(match (pico, text("cost_currency")?, text("price")?) {
+        (Some(pico), Some(currency), Some(price)) => {
+            Some(Cost { amount: Amount::from_pico(pico), currency: currency.into(), price: price.into() })
+        }
+        (None, ..) | (_, None, _) | (.., None) => None,
+    })
+}
+
+/// An amount as the database holds it: no price computes one that does not fit.
+pub(super) fn pico(cost: Option<&Cost>) -> Option<i64> {
+    cost.and_then(|cost| i64::try_from(cost.amount.pico()).ok())
+}
+
+pub(super) fn currency(cost: Option<&Cost>) -> Option<&str> {
+    cost.map(|cost| &*cost.currency)
+}
+
+pub(super) fn price(cost: Option<&Cost>) -> Option<&str> {
+    cost.map(|cost| &*cost.price)
+}
+
+/// None is NULL. No name holds a comma: `providers::dropping` sees to that.
+pub(super) fn dropped_to_text(dropped: &[String]) -> Option<String> {
+    (!dropped.is_empty()).then(|| dropped.join(","))
+}
+
+fn dropped_from_text(text: Option<&str>) -> Vec<String> {
+    text.into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
 }
 
 /// Tokens as the database holds them. A provider's absurd figure is kept as the largest that fits.

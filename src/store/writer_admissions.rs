@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use uuid::Uuid;
 
 use super::jobs::{Admitted, NewJob, StoredResult, stored_result};
-use super::rows::{self, millis, snapshot_sql, tokens};
+use super::rows::{self, dropped_to_text, millis, snapshot_sql, tokens};
 use super::writer::{Rows, Ways};
 use super::{StoreError, retrying};
 use crate::domain::ids::AttemptId;
@@ -46,10 +46,10 @@ WITH job AS (
     SELECT owner_id, id, ($20::text[])[n] FROM admitted WHERE ($20::text[])[n] IS NOT NULL
 ), attempt AS (
     INSERT INTO attempts (owner_id, job_id, id, ordinal, round, state, rank, provider, model, adapter_version,
-                          instance_id, job_version, deadline_at, settle_until)
+                          instance_id, job_version, deadline_at, settle_until, dropped)
     SELECT owner_id, id, ($14::uuid[])[n], 1, 1, 'started', 'primary', ($15::text[])[n], ($16::text[])[n],
            ($17::text[])[n], ($13::uuid[])[n], version, now() + ($18::int8[])[n] * interval '1 millisecond',
-           now() + ($19::int8[])[n] * interval '1 millisecond'
+           now() + ($19::int8[])[n] * interval '1 millisecond', ($22::text[])[n]
     FROM admitted WHERE ($14::uuid[])[n] IS NOT NULL
 )
 SELECT id FROM job";
@@ -134,6 +134,7 @@ fn admit_job(rows: &[Arc<NewJob>]) -> Query<'_, sqlx::Postgres, PgArguments> {
         .bind(first!(|first| millis(first.settle)))
         .bind(column!(|row| row.callback.as_deref()))
         .bind(column!(|row| tokens(row.reserved_tokens)))
+        .bind(column!(|row| row.first.as_ref().and_then(|first| dropped_to_text(&first.dropped))))
 }
 
 /// A job found by its key, with its answer.

@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use uuid::Uuid;
 
 use super::attempts::{Completed, Completion};
-use super::rows::tokens;
+use super::rows::{currency, pico, price, tokens};
 use super::writer::{Rows, Ways};
 use super::{StoreError, retrying};
 use crate::domain::ids::AttemptId;
@@ -28,7 +28,9 @@ WITH job AS MATERIALIZED (
     ) locked
 ), attempt AS (
     UPDATE attempts a SET state = 'succeeded', cleared_by = NULL, input_tokens = ($4::int8[])[job.n],
-           output_tokens = ($5::int8[])[job.n], cached_input_tokens = ($6::int8[])[job.n], ended_at = now()
+           output_tokens = ($5::int8[])[job.n], cached_input_tokens = ($6::int8[])[job.n], ended_at = now(),
+           cache_write_tokens = ($11::int8[])[job.n], reasoning_tokens = ($12::int8[])[job.n],
+           cost_pico = ($13::int8[])[job.n], cost_currency = ($14::text[])[job.n], price = ($15::text[])[job.n]
     FROM job WHERE a.owner_id = job.owner_id AND a.job_id = job.job_id AND a.id = job.id
       AND a.state || '' IN ('started', 'unknown', 'released')
       AND a.job_version = job.version AND job.completed_by IS NULL AND job.state IN ('queued', 'running', 'unknown')
@@ -109,6 +111,11 @@ fn complete_job(rows: &[Arc<Completion>]) -> Query<'_, sqlx::Postgres, PgArgumen
         .bind(column!(|row| &row.body[..]))
         .bind(column!(|row| row.stream.as_ref().map(|stream| &stream.lines[..])))
         .bind(column!(|row| row.stream.as_ref().and_then(|stream| stream.usage.as_deref())))
+        .bind(column!(|row| tokens(row.usage.map(|usage| usage.cache_write_tokens))))
+        .bind(column!(|row| tokens(row.usage.map(|usage| usage.reasoning_tokens))))
+        .bind(column!(|row| pico(row.cost.as_ref())))
+        .bind(column!(|row| currency(row.cost.as_ref())))
+        .bind(column!(|row| price(row.cost.as_ref())))
 }
 
 fn judge(row: &PgRow, id: AttemptId) -> Result<Option<Completed>, sqlx::Error> {

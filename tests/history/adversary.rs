@@ -84,7 +84,13 @@ impl Adversary {
             deadline: Duration::from_secs(86_400),
             instance,
             reserved_tokens: None,
-            first: Some(FirstAttempt { id: key_of.id, candidate, timeout: TIMEOUT, settle: SETTLE }),
+            first: Some(FirstAttempt {
+                id: key_of.id,
+                candidate,
+                timeout: TIMEOUT,
+                settle: SETTLE,
+                dropped: Vec::new(),
+            }),
         };
         (new, key_of)
     }
@@ -99,7 +105,16 @@ impl Adversary {
             let key = AttemptKey { owner: target.job.owner, job: target.job.id, id: AttemptId::fresh() };
             let candidate = Candidate::primary(&self.route).expect("a primary");
             let round = target.job.round;
-            let new = NewAttempt { key, ordinal, round, candidate, instance, timeout: TIMEOUT, settle: SETTLE };
+            let new = NewAttempt {
+                key,
+                ordinal,
+                round,
+                candidate,
+                instance,
+                timeout: TIMEOUT,
+                settle: SETTLE,
+                dropped: Vec::new(),
+            };
             // Before it is known whether it stands: this one calls nobody, so the order proves nothing.
             let op = self.history.invoke("adversary", "adversary.start", named(key));
             let started = self.store.start_attempt(&new).await;
@@ -164,6 +179,7 @@ impl Adversary {
             body: Bytes::from(body),
             stream: None,
             usage: None,
+            cost: None,
         };
         let op = self.history.invoke("adversary", "adversary.complete", named(key));
         let outcome = self.store.complete(&completion).await;
@@ -184,7 +200,7 @@ impl Adversary {
     pub async fn fail(&self, key: AttemptKey) {
         let failure = Failure::new(Proof::EndedWithoutResult, "server_error", "the adversary says so");
         let op = self.history.invoke("adversary", "adversary.fail", named(key));
-        let outcome = self.store.fail_attempt(key, &failure).await;
+        let outcome = self.store.fail_attempt(key, &failure, None).await;
         self.history.end(&op, kind_of(&outcome), json!({ "outcome": word(&outcome) }));
     }
 

@@ -29,8 +29,8 @@ MUTANTS = {
             Ok(()) => {
                 self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
-                self.begin(id, &new.candidate, None);
-            }''', '''        self.begin(id, &new.candidate, None);
+                self.begin(id, &new.candidate, written);
+            }''', '''        self.begin(id, &new.candidate, written);
         match self.engine.store().start_attempt(&new).await {
             Ok(()) => {
                 self.instance = new.instance;

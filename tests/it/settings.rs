@@ -363,3 +363,29 @@ fn a_route_whose_suite_is_missing_or_broken_fails_the_check_and_is_named() {
 fn refused_suite(workplace: &Workplace, words: &[&str]) {
     workplace.run(&["config", "check"]).expect(2).says(words);
 }
+
+#[test]
+fn a_price_is_a_plain_amount_and_a_currency() {
+    let stated = |price: &str| format!("[providers.alpha.prices.\"gpt-4.1\"]\n{price}\n[providers.beta]");
+    let refused = |price: &str, words: &[&str]| refused("[providers.beta]", &stated(price), words);
+    refused("input = -1\noutput = 2", &["providers.alpha.prices.\"gpt-4.1\".input", "-1 is no price"]);
+    refused("input = 1\noutput = nan", &["gpt-4.1\".output", "no price"]);
+    refused("input = 1\noutput = 2\ncached_input = inf", &["gpt-4.1\".cached_input", "no price"]);
+    refused("input = 1\noutput = 2\ncache_write = 0.0000001", &["gpt-4.1\".cache_write", "at most six decimals"]);
+    refused("input = 1\noutput = 2\ncurrency = \"$\"", &["gpt-4.1\".currency", "as USD"]);
+    refused("input = 1\noutput = 2\nper = 3", &["unknown field"]);
+    let sound = SOUND.replacen("[providers.beta]", &stated("input = 0.1\noutput = 2\nreasoning = 0.3"), 1);
+    workplace(&sound).run(&["config", "check"]).expect(0);
+}
+
+#[test]
+fn only_what_does_not_change_the_question_can_be_left_out() {
+    for name in ["messages", "tools", "max_tokens", "response_format", "stop", "n", "system", "store", ""] {
+        let line = format!("[routes.support]\ndrop_unsupported = [\"seed\", \"{name}\"]");
+        let words = ["routes.support.drop_unsupported", &format!("`{name}` cannot be left out"), "logit_bias"];
+        refused("[routes.support]", &line, &words);
+    }
+    refused("[routes.support]", "[routes.support]\ndrop_unsupported = true", &["drop_unsupported = true"]);
+    let line = "[routes.support]\ndrop_unsupported = [\"seed\", \"metadata.team\", \"cache_control\"]";
+    workplace(&SOUND.replacen("[routes.support]", line, 1)).run(&["config", "check"]).expect(0);
+}

@@ -38,7 +38,13 @@ fn input_counts_with_what_the_cache_read_and_wrote() {
     let usage =
         |usage: &str| answer(r#"{"text":"a"}"#, &format!(r#""stopReason":"end_turn","usage":{usage}"#)).unwrap().reply;
     let cached = r#"{"inputTokens":10,"outputTokens":5,"totalTokens":1015,"cacheReadInputTokens":900,"cacheWriteInputTokens":100}"#;
-    let expected = Usage { input_tokens: 1010, output_tokens: 5, cached_input_tokens: 900 };
+    let expected = Usage {
+        input_tokens: 1010,
+        output_tokens: 5,
+        cached_input_tokens: 900,
+        cache_write_tokens: 100,
+        ..Usage::default()
+    };
     assert_eq!(usage(cached).usage, Some(expected));
     let unreadable = usage(r#"{"inputTokens":10}"#);
     assert!(unreadable.usage.is_none() && unreadable.usage_unreadable);

@@ -46,7 +46,7 @@ fn tokens_count_as_they_are_billed() {
     let billed = usage(
         r#"{"billed_units":{"input_tokens":8,"output_tokens":50},"tokens":{"input_tokens":1394,"output_tokens":55}}"#,
     );
-    let expected = Usage { input_tokens: 8, output_tokens: 50, cached_input_tokens: 0 };
+    let expected = Usage { input_tokens: 8, output_tokens: 50, ..Usage::default() };
     assert_eq!(billed.usage, Some(expected));
     let unreadable = usage(r#"{"billed_units":{"input_tokens":8}}"#);
     assert!(unreadable.usage.is_none() && unreadable.usage_unreadable);

@@ -111,7 +111,13 @@ fn thoughts_cost_as_output_and_an_unreadable_count_is_not_zero() {
         r#","usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":80,"toolUsePromptTokenCount":7,
         "candidatesTokenCount":3,"thoughtsTokenCount":20}"#,
     );
-    let expected = Usage { input_tokens: 107, output_tokens: 23, cached_input_tokens: 80 };
+    let expected = Usage {
+        input_tokens: 107,
+        output_tokens: 23,
+        cached_input_tokens: 80,
+        reasoning_tokens: 20,
+        ..Usage::default()
+    };
     assert_eq!(counted.usage, Some(expected));
     for broken in [r#","usageMetadata":{}"#, r#","usageMetadata":{"promptTokenCount":"many"}"#] {
         let reply = usage(broken);

@@ -48,7 +48,7 @@ fn calls_get_ids_of_their_own_and_end_as_calls() {
 fn a_count_that_is_absent_is_not_zero() {
     let said = r#""message":{"role":"assistant","content":"a"},"done":true,"done_reason":"stop""#;
     let counted = answer(&format!(r#"{said},"prompt_eval_count":26,"eval_count":3,"eval_duration":9"#)).unwrap();
-    let usage = Usage { input_tokens: 26, output_tokens: 3, cached_input_tokens: 0 };
+    let usage = Usage { input_tokens: 26, output_tokens: 3, ..Usage::default() };
     assert_eq!(counted.reply.usage, Some(usage));
     let half = answer(&format!(r#"{said},"eval_count":3"#)).unwrap().reply;
     assert!(half.usage.is_none() && half.usage_unreadable);

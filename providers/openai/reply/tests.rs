@@ -124,7 +124,7 @@ fn usage_that_cannot_be_read_is_not_zero() {
         answer(&with(r#"{"prompt_tokens":3.0,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}"#))
             .reply
             .usage;
-    assert_eq!(read, Some(Usage { input_tokens: 3, output_tokens: 1, cached_input_tokens: 2 }));
+    assert_eq!(read, Some(Usage { input_tokens: 3, output_tokens: 1, cached_input_tokens: 2, ..Usage::default() }));
     for usage in [
         r#"{"prompt_tokens":"3","completion_tokens":1}"#,
         r#"{"prompt_tokens":3}"#,

@@ -45,7 +45,14 @@ fn a_response_is_rendered_the_same_way_each_time() {
     let read = answer(&response("completed", &output.join(","), &more));
     let expected = r#"{"id":"resp_1","object":"chat.completion","created":1796068800,"model":"gpt-x","choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null,"reasoning_content":"One.\n\nTwo.","reasoning_items":[REASONING]},"logprobs":null,"finish_reason":"stop","native_finish_reason":"completed"}],"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":2},"completion_tokens_details":{"reasoning_tokens":5}},"service_tier":"default"}"#;
     assert_eq!(read.body, expected.replace("REASONING", output[0]));
-    let usage = Usage { input_tokens: 9, output_tokens: 7, cached_input_tokens: 4 };
+    let usage = Usage {
+        input_tokens: 9,
+        output_tokens: 7,
+        cached_input_tokens: 4,
+        cache_write_tokens: 2,
+        reasoning_tokens: 5,
+        ..Usage::default()
+    };
     assert_eq!((read.reply.usage, read.reply.id.as_deref()), (Some(usage), Some("resp_1")));
 }
 

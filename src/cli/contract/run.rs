@@ -8,6 +8,7 @@ use contracts::budget::Budget;
 use contracts::estimate::Estimate;
 use contracts::report::Report;
 use contracts::runner::Options;
+use providers::prices::Amount;
 use serde_json::json;
 
 use super::progress::Bar;
@@ -74,8 +75,8 @@ fn budget(text: &str) -> Result<Budget, String> {
             "requests" => budget.requests = Some(number(amount)?),
             "tokens" => budget.tokens = Some(number(amount)?),
             "money" => {
-                let money = amount.trim().parse::<f64>().ok().filter(|money| money.is_finite() && *money >= 0.0);
-                budget.money = Some(money.ok_or_else(|| format!("money: {amount:?} is no amount"))?);
+                let money = Amount::parse(amount.trim());
+                budget.money = Some(money.ok_or_else(|| format!("money: {amount:?} is no amount, as 0.5"))?);
             }
             other => return Err(format!("{other:?} is none of requests=N, tokens=N, money=AMOUNT")),
         }
@@ -90,7 +91,7 @@ pub async fn run(context: &Context, opened: &Opened, args: Args) -> Result<Answe
     if mode == RunMode::Replay {
         return judge(context, opened, planned, options, None, &args.bounds).await;
     }
-    let estimate = Estimate::new(planned.suite(), model(&args.target), options.prices.as_ref());
+    let estimate = Estimate::new(planned.suite(), model(&args.target), options.price.as_ref());
     let time = time(opened, &args.suite, &args.target, &estimate, options.parallel).await?;
     if args.estimate && context.json {
         println!("{}", serde_json::to_string_pretty(&json!({ "estimate": estimate, "time": time }))?);
@@ -120,7 +121,7 @@ pub async fn record(context: &Context, opened: &Opened, args: RecordArgs) -> Res
     let planned = planned(opened, &args.suite, &args.target, RunMode::Record)?;
     let options = options(&planned, &args.target, &args.bounds)?;
     if !context.json {
-        let estimate = Estimate::new(planned.suite(), model(&args.target), options.prices.as_ref());
+        let estimate = Estimate::new(planned.suite(), model(&args.target), options.price.as_ref());
         eprintln!("{}", in_words(&estimate, &args.target));
     }
     judge(context, opened, planned, options, None, &args.bounds).await
@@ -138,16 +139,16 @@ fn model(target: &str) -> &str {
 
 fn options(planned: &Planned, target: &str, bounds: &Bounds) -> Result<Options, Failure> {
     let (provider, model) = (planned.provider(), model(target));
-    let prices = provider.prices.get(model).cloned();
+    let price = provider.price(model).cloned();
     let budget = bounds.budget.unwrap_or_default();
-    if budget.money.is_some() && prices.is_none() {
+    if budget.money.is_some() && price.is_none() {
         let name = &provider.name;
         return Err(format!(
             "--budget money=…: the price of {target} is unknown. Set providers.{name}.prices.{model:?}"
         )
         .into());
     }
-    Ok(Options { parallel: bounds.parallel, budget, prices })
+    Ok(Options { parallel: bounds.parallel, budget, price })
 }
 
 fn in_words(estimate: &Estimate, target: &str) -> String {
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn a_budget_is_read_or_refused_with_what_can_be_said() {
         let read = budget("requests=10,tokens=2000,money=0.5").unwrap();
-        assert_eq!((read.requests, read.tokens, read.money), (Some(10), Some(2000), Some(0.5)));
+        assert_eq!((read.requests, read.tokens, read.money), (Some(10), Some(2000), Amount::parse("0.5")));
         for wrong in ["", "10", "requests=", "requests=-1", "tokens=1.5", "money=inf", "money=-1", "calls=3"] {
             assert!(budget(wrong).is_err(), "{wrong:?}");
         }

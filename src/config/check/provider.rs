@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use contracts::budget::Prices;
 use providers::compatible;
 use providers::lookup::Way;
+use providers::prices::{Amount, Price, Rate, SETTINGS};
 use providers::transport::Endpoint;
 use providers::transport::Signing;
 use sha2::{Digest, Sha256};
@@ -99,19 +99,41 @@ impl Checker {
     }
 
     /// Prices by model; each is a plain amount.
-    pub(super) fn prices(&mut self, name: &str, raw: &raw::Provider) -> BTreeMap<String, Prices> {
-        let mut prices = BTreeMap::new();
-        for (model, price) in &raw.prices {
-            for (field, amount) in [("input", price.input), ("output", price.output)] {
-                if !(amount.is_finite() && amount >= 0.0) {
-                    let setting = format!("providers.{name}.prices.{model:?}.{field}");
-                    self.problem(setting, format!("{amount} is no price: an amount per million tokens, as 2.5"));
-                }
-            }
-            let currency = price.currency.clone().unwrap_or_else(|| "USD".to_owned());
-            prices.insert(model.clone(), Prices { input: price.input, output: price.output, currency });
+    pub(super) fn prices(&mut self, name: &str, raw: &raw::Provider) -> BTreeMap<String, Price> {
+        let priced = raw.prices.iter().map(|(model, price)| {
+            let setting = format!("providers.{name}.prices.{model:?}");
+            (model.clone(), self.price(&setting, price))
+        });
+        priced.collect::<Vec<_>>().into_iter().filter_map(|(model, price)| Some((model, price?))).collect()
+    }
+
+    /// `None`: something of it is wrong, and has been said.
+    fn price(&mut self, setting: &str, raw: &raw::Price) -> Option<Price> {
+        let currency = raw.currency.as_deref().unwrap_or("USD");
+        if !(2..=8).contains(&currency.len()) || !currency.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            self.problem(format!("{setting}.currency"), format!("`{currency}` is no currency: write its code, as USD"));
         }
-        prices
+        let mut rate = |field: &str, amount: f64| {
+            let rate = Amount::from_number(amount).and_then(Rate::per_million);
+            if rate.is_none() {
+                let cure = "an amount per million tokens with at most six decimals, as 2.5";
+                self.problem(format!("{setting}.{field}"), format!("{amount} is no price: {cure}"));
+            }
+            rate
+        };
+        let (input, output) = (rate("input", raw.input), rate("output", raw.output));
+        let mut optional = |field: &str, amount: Option<f64>| amount.and_then(|amount| rate(field, amount));
+        Some(Price {
+            cached_input: optional("cached_input", raw.cached_input),
+            cache_write: optional("cache_write", raw.cache_write),
+            cache_write_1h: optional("cache_write_1h", raw.cache_write_1h),
+            reasoning: optional("reasoning", raw.reasoning),
+            input: input?,
+            output: output?,
+            up_to_input_tokens: raw.up_to_input_tokens,
+            currency: currency.into(),
+            identity: SETTINGS.into(),
+        })
     }
 }
 

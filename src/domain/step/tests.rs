@@ -41,6 +41,7 @@ fn route(providers: &[&str]) -> Route {
         recheck: None,
         drift: None,
         fail_over_on_billing: false,
+        drop_unsupported: Vec::new(),
     }
 }
 
@@ -79,6 +80,8 @@ fn attempt(ordinal: i32, round: i32, provider: &str, state: AttemptState) -> Att
         ended_at: (!state.is_open()).then_some(T0),
         state,
         usage: None,
+        cost: None,
+        dropped: Vec::new(),
         started_at: T0,
         deadline_at: at(30),
         settle_until: at(600),

@@ -35,7 +35,8 @@ impl Call {
                 return Some(Err(Failure::new(Proof::Unknown, "not_streamed", why)));
             }
         };
-        let open = || StreamLog::open(self.teller.key.id, upstream.provider.clone(), self.teller.attempts);
+        let (id, attempts, dropped) = (self.teller.key.id, self.teller.attempts, self.teller.dropped.clone());
+        let open = || StreamLog::open(id, upstream.provider.clone(), attempts, dropped);
         let writer = request.stream.then(open);
         self.log = writer.as_ref().map(|writer| writer.log().clone());
         let mut noted = false;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::adapter::UpstreamRequest;
+use providers::dropping::Reduced;
 use providers::failure::{Failure, Proof};
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{LAST_LOOK, Runner, Then, Woken};
 use crate::domain::Timestamp;
 use crate::domain::ids::AttemptId;
 use crate::domain::job::Snapshot;
-use crate::domain::route::Candidate;
+use crate::domain::route::{Candidate, Route, Target};
 use crate::engine::call::{CallEvent, Clocks, News, Outgoing, Teller, call};
 use crate::engine::calls::Work;
 use crate::engine::progress::Progress;
@@ -48,6 +48,8 @@ impl Runner {
             return Then::Decide;
         }
         let id = AttemptId::fresh();
+        // Before the commit, since it says what is left out. What cannot be written fails as ever, when it is begun.
+        let written = self.written(&route, candidate.target(), id);
         let new = NewAttempt {
             key: self.key(id),
             ordinal: snapshot.attempts.len() as i32 + 1,
@@ -56,12 +58,13 @@ impl Runner {
             instance: self.engine.inner.lease.id(),
             timeout: route.attempt_timeout,
             settle: route.settle_timeout.max(route.attempt_timeout),
+            dropped: written.as_ref().map(|written| written.dropped.clone()).unwrap_or_default(),
         };
         match self.engine.store().start_attempt(&new).await {
             Ok(()) => {
                 self.instance = new.instance;
                 self.attempts = snapshot.attempts.len() + 1;
-                self.begin(id, &new.candidate, None);
+                self.begin(id, &new.candidate, written);
             }
             Err(StoreError::LostRace) => {
                 self.engine.inner.circuits.give_up(new.candidate.target());
@@ -88,23 +91,28 @@ impl Runner {
         Then::Stop
     }
 
-    /// Makes the call of an attempt whose start is committed (R3). `wire`: the request, where it is written already.
-    pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate, wire: Option<UpstreamRequest>) {
+    /// Makes the call of an attempt whose start is committed (R3). `written`: the request, where it is written already.
+    pub(super) fn begin(&mut self, id: AttemptId, candidate: &Candidate, written: Option<Reduced>) {
         let (Some(route), Some(request)) = (&self.route, &self.request) else { return };
         let target = candidate.target().clone();
-        let teller = Teller::new(self.key(id), target.clone(), self.attempts, self.events_in.clone());
         self.in_flight.insert(id);
         self.open = Some(id);
         self.engine.metrics().attempts_started.with_label_values(&[&target.provider]).inc();
         let refuse = |failure: Failure| {
-            let event = CallEvent { key: self.key(id), target: target.clone(), news: News::Ended(Err(failure)) };
+            let event = CallEvent {
+                key: self.key(id),
+                target: target.clone(),
+                dropped: Vec::new(),
+                news: News::Ended(Err(failure)),
+            };
             let _ = self.events_in.send(Box::new(event));
         };
         let Some(upstream) = self.engine.upstreams().get(&target.provider).cloned() else {
             return refuse(Failure::new(Proof::NotSent, "provider_gone", "the settings do not define this provider"));
         };
-        let wire = match wire.map_or_else(|| upstream.for_attempt(request, &target.model, id), Ok) {
-            Ok(wire) => wire,
+        let write = || upstream.for_attempt(request, &target.model, id, &route.drop_unsupported);
+        let Reduced { wire, dropped } = match written.map_or_else(write, Ok) {
+            Ok(written) => written,
             Err(unsupported) => return refuse(Failure::new(Proof::NotSent, "unsupported", unsupported.to_string())),
         };
         // The last look before connecting: a process that slept through its lease, or has marked what it leaves behind,
@@ -113,6 +121,7 @@ impl Runner {
             return refuse(Failure::new(Proof::NotSent, "lease_ended", "this instance's lease ended before sending"));
         }
         tracing::debug!(job = %self.job, attempt = %id, target = %target, "attempt started");
+        let teller = Teller::new(self.key(id), target.clone(), self.attempts, dropped, self.events_in.clone());
         let clocks = Clocks::start(route, request.stream, Instant::now());
         let guard = self.engine.inner.tasks.begin_call();
         let work = match upstream.adapter.lookup_way() {
@@ -123,6 +132,11 @@ impl Runner {
         let seat = self.engine.inner.calls.begin(id, work);
         let outgoing = Outgoing { upstream, request: Arc::clone(request), wire };
         tasks::spawn(call(self.engine.clone(), outgoing, clocks, teller, guard, seat));
+    }
+
+    fn written(&self, route: &Route, target: &Target, id: AttemptId) -> Option<Reduced> {
+        let (upstream, request) = (self.engine.upstreams().get(&target.provider)?, self.request.as_ref()?);
+        upstream.for_attempt(request, &target.model, id, &route.drop_unsupported).ok()
     }
 
     /// The client's request, read again where this task was not there when it came.

@@ -26,8 +26,9 @@ impl Runner {
             return;
         }
         let key = AttemptKey { owner: self.owner, job: self.job, id: attempt };
-        let provider = snapshot.open_attempt().map(|open| open.target.provider.clone()).unwrap_or_default();
-        let fresh = || Mirror::new(key, provider, snapshot.attempts.len());
+        let open = snapshot.open_attempt().map(|open| (open.target.provider.clone(), open.dropped.clone()));
+        let (provider, dropped) = open.unwrap_or_default();
+        let fresh = || Mirror::new(key, provider, snapshot.attempts.len(), dropped);
         let mirror = match self.mirror.take().filter(|mirror| mirror.key == key) {
             Some(mirror) => self.mirror.insert(mirror),
             None => self.mirror.insert(fresh()),

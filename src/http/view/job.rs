@@ -1,5 +1,6 @@
 //! A job with its attempts, as applications and operators see it. Its schema in `/openapi.json` is made from this.
 
+use providers::prices::Amount;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -7,6 +8,7 @@ use uuid::Uuid;
 
 use super::value;
 use crate::domain::attempt::{Attempt, AttemptState};
+use crate::domain::cost::JobCost;
 use crate::domain::hex::hex;
 use crate::domain::job::{JobError, Snapshot};
 use crate::http::headers::rfc3339;
@@ -39,6 +41,8 @@ pub struct JobView {
     route: String,
     /// In the order in which they started.
     attempts: Vec<AttemptView>,
+    /// What the attempts have cost so far, losers too.
+    cost: JobCostView,
     /// Why the last round, or the job, ended without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView>,
@@ -72,6 +76,40 @@ struct AttemptView {
     #[schema(format = DateTime)]
     ended_at: Option<String>,
     usage: Option<UsageView>,
+    /// What that cost; null is not known, never zero.
+    cost: Option<CostView>,
+    /// Members of the request that this target has no place for and that the route lets fall.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<String>,
+}
+
+/// What one attempt has cost, by the price that held when it ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Cost)]
+struct CostView {
+    /// A decimal, exact.
+    amount: String,
+    currency: String,
+    /// `settings`, or the day and the page on which the price was read.
+    price: String,
+}
+
+/// What a job has cost.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobCost)]
+struct JobCostView {
+    /// By currency; empty where nothing is known.
+    known: Vec<AmountView>,
+    /// Attempts that may have cost something on top: under way, unknown, without usage, or without a price.
+    unknown_attempts: usize,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Amount)]
+struct AmountView {
+    /// A decimal, exact.
+    amount: String,
+    currency: String,
 }
 
 /// Tokens, as billed.
@@ -83,6 +121,12 @@ struct UsageView {
     output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_input_tokens: Option<u64>,
+    /// Of the input, written to the provider's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
+    /// Of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
 }
 
 /// Why a round ended without an answer.
@@ -144,6 +188,7 @@ pub struct RaceView {
 struct RaceUsage {
     input_tokens: Option<i64>,
     output_tokens: Option<i64>,
+    cost: Option<AmountView>,
 }
 
 pub fn job(snapshot: &Snapshot) -> Value {
@@ -172,7 +217,11 @@ pub fn race(race: &Race) -> Value {
         winner: race.winner.map(|winner| winner.as_uuid()),
         version_seen: race.version_seen,
         arrived_at: rfc3339(race.arrived_at),
-        usage: RaceUsage { input_tokens: race.input_tokens, output_tokens: race.output_tokens },
+        usage: RaceUsage {
+            input_tokens: race.input_tokens,
+            output_tokens: race.output_tokens,
+            cost: race.cost.as_ref().map(|(sum, currency)| amount(*sum, currency)),
+        },
         body_sha256: hex(&race.body_sha256),
     })
 }
@@ -191,10 +240,20 @@ fn of(snapshot: &Snapshot) -> JobView {
         url: job.url.clone(),
         route: job.route.clone(),
         attempts: snapshot.attempts.iter().map(attempt).collect(),
+        cost: cost(&JobCost::of(&snapshot.attempts)),
         error: job.error.as_ref().map(error),
         callback: None,
         lookups: Vec::new(),
     }
+}
+
+fn cost(cost: &JobCost) -> JobCostView {
+    let known = cost.known.iter().map(|(currency, sum)| amount(*sum, currency)).collect();
+    JobCostView { known, unknown_attempts: cost.unknown }
+}
+
+fn amount(sum: Amount, currency: &str) -> AmountView {
+    AmountView { amount: sum.to_string(), currency: currency.to_owned() }
 }
 
 fn attempt(attempt: &Attempt) -> AttemptView {
@@ -214,7 +273,15 @@ fn attempt(attempt: &Attempt) -> AttemptView {
             input_tokens: Some(usage.input_tokens),
             output_tokens: Some(usage.output_tokens),
             cached_input_tokens: Some(usage.cached_input_tokens),
+            cache_write_tokens: Some(usage.cache_write_tokens).filter(|tokens| *tokens > 0),
+            reasoning_tokens: Some(usage.reasoning_tokens).filter(|tokens| *tokens > 0),
         }),
+        cost: attempt.cost.as_ref().map(|cost| CostView {
+            amount: cost.amount.to_string(),
+            currency: cost.currency.to_string(),
+            price: cost.price.to_string(),
+        }),
+        dropped: attempt.dropped.clone(),
     }
 }
 

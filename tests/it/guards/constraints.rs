@@ -60,7 +60,7 @@ VALUES (u(9), 'r', u(run), verdict, 'live', 's', digest, provider, 'm', 'b/1', '
 
 /// What must never stand in the database, and the constraint that says so.
 #[rustfmt::skip]
-const REFUSED: [(&str, &str); 78] = [
+const REFUSED: [(&str, &str); 84] = [
     // R1: one job per owner and key, whatever was looked up before.
     ("jobs_one_per_key", "SELECT try_job(1, 4, 'k1')"),
     ("jobs_pkey", "SELECT try_job(1, 3, 'k4')"),
@@ -105,6 +105,13 @@ const REFUSED: [(&str, &str); 78] = [
     ("attempts_cleared_by_somebody", "UPDATE attempts SET state = 'released' WHERE id = u(11)"),
     ("attempts_cleared_by_somebody", "UPDATE attempts SET state = 'cancelled', ended_at = now() WHERE id = u(11)"),
     ("attempts_settled_have_ended", "UPDATE attempts SET state = 'failed', reason = 'x' WHERE id = u(11)"),
+    // Money is never owed, and names the price that it was computed by.
+    ("attempts_cost_is_no_debt", "UPDATE attempts SET cost_pico = -1, cost_currency = 'USD', price = 'settings' WHERE id = u(11)"),
+    ("attempts_cost_names_its_price", "UPDATE attempts SET cost_pico = 1, cost_currency = 'USD' WHERE id = u(11)"),
+    ("attempts_cost_names_its_price", "UPDATE attempts SET price = 'settings' WHERE id = u(11)"),
+    ("attempts_cost_names_its_price", "UPDATE attempts SET cost_pico = 1, price = 'settings' WHERE id = u(11)"),
+    ("attempts_dropped_names_something", "UPDATE attempts SET dropped = '' WHERE id = u(11)"),
+    ("races_cost_has_a_currency", "UPDATE races SET cost_pico = 1"),
     ("races_pkey", "INSERT INTO races (owner_id, job_id, attempt_id, version_seen, body_sha256) VALUES (u(1), u(3), u(31), 0, sha256('s'))"),
     ("races_have_an_attempt", "INSERT INTO races (owner_id, job_id, attempt_id, version_seen, body_sha256) VALUES (u(1), u(3), u(11), 0, sha256('s'))"),
     ("races_hash_is_sha256", "UPDATE races SET body_sha256 = 'short'"),

@@ -87,7 +87,13 @@ impl Ground {
 
     /// A job about to be admitted under `key`; with its first attempt, where `started`.
     pub fn new_job(&self, key: &str, started: bool) -> NewJob {
-        let first = FirstAttempt { id: AttemptId::fresh(), candidate: self.primary(), timeout: HOUR, settle: HOUR };
+        let first = FirstAttempt {
+            id: AttemptId::fresh(),
+            candidate: self.primary(),
+            timeout: HOUR,
+            settle: HOUR,
+            dropped: Vec::new(),
+        };
         NewJob {
             owner: self.owner,
             id: JobId::fresh(),
@@ -126,7 +132,16 @@ impl Ground {
 
     pub fn start_of(&self, job: JobId, ordinal: i32, candidate: Candidate) -> NewAttempt {
         let key = AttemptKey { owner: self.owner, job, id: AttemptId::fresh() };
-        NewAttempt { key, ordinal, round: 1, candidate, instance: self.instance, timeout: HOUR, settle: HOUR }
+        NewAttempt {
+            key,
+            ordinal,
+            round: 1,
+            candidate,
+            instance: self.instance,
+            timeout: HOUR,
+            settle: HOUR,
+            dropped: Vec::new(),
+        }
     }
 
     /// A passed run of beta, and a permit over it.
@@ -181,5 +196,6 @@ pub fn answer(key: AttemptKey, body: &'static str) -> Completion {
         stream: None,
         body: Bytes::from_static(body.as_bytes()),
         usage: None,
+        cost: None,
     }
 }

@@ -59,7 +59,7 @@ async fn nothing_starts_at_an_ordinal_or_in_a_round_that_is_past() {
     let first = ground.start_of(job, 1, ground.primary());
     ground.store.start_attempt(&first).await.expect("started");
     let failure = providers::failure::Failure::new(providers::failure::Proof::Refused, "refused", "no");
-    ground.store.fail_attempt(first.key, &failure).await.expect("failed");
+    ground.store.fail_attempt(first.key, &failure, None).await.expect("failed");
     // Somebody who decided before the first attempt was there.
     let stale = ground.store.start_attempt(&ground.start_of(job, 1, ground.primary())).await;
     assert!(matches!(stale, Err(StoreError::LostRace)), "{stale:?}");

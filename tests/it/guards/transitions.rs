@@ -77,7 +77,7 @@ async fn perform(ground: &Ground, deed: Deed, key: AttemptKey) -> &'static str {
     let failure = Failure::new(Proof::EndedWithoutResult, "error_500", "it said so");
     let done = match deed {
         Deed::MarkUnknown => ground.store.mark_attempt_unknown(key, "timeout", "silence").await,
-        Deed::Fail => ground.store.fail_attempt(key, &failure).await,
+        Deed::Fail => ground.store.fail_attempt(key, &failure, None).await,
         Deed::ReleaseByPolicy => ground.store.release_attempt_by_policy(key, "support").await,
         Deed::StopListening => ground.store.stop_listening(key).await,
         Deed::Complete => {
