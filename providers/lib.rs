@@ -64,6 +64,8 @@ mod matrix;
 pub mod ndjson;
 pub mod ollama;
 pub mod openai;
+#[cfg(test)]
+mod recordings;
 pub mod refusal;
 pub mod responses;
 pub mod retry_after;
@@ -72,5 +74,7 @@ mod stream;
 pub mod tokens;
 #[cfg(test)]
 mod totality;
+#[cfg(test)]
+mod translated;
 pub mod transport;
 mod wording;
