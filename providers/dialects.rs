@@ -11,8 +11,9 @@
 //! meaning there is refused by its name ([`to_upstream`]), never dropped.
 
 #[cfg(test)]
-mod assembled;
+pub(crate) mod assembled;
 mod chat;
+mod cited;
 pub mod embeddings;
 mod frames;
 pub mod messages;
@@ -147,7 +148,7 @@ impl Native {
 
     fn own_member(&self, param: &str) -> String {
         match self.dialect {
-            Dialect::Messages => messages::request::own_member(param),
+            Dialect::Messages => messages::request::own_member(&self.body, param),
             Dialect::Responses => responses::request::own_member(param),
             Dialect::Chat | Dialect::Embeddings => param.to_owned(),
         }

@@ -48,7 +48,7 @@ fn cases(provider: &str) -> Vec<String> {
     names
 }
 
-fn read(provider: &str, case: &str) -> Value {
+pub(crate) fn read(provider: &str, case: &str) -> Value {
     let text = std::fs::read_to_string(folder(provider).join(format!("{case}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -105,7 +105,7 @@ fn is_of_frames(response: &Value) -> bool {
 }
 
 /// The body of a recorded stream; frames are recorded in base64.
-fn streamed(response: &Value) -> Option<Vec<u8>> {
+pub(crate) fn streamed(response: &Value) -> Option<Vec<u8>> {
     match (&response["body"], &response["body"]["base64"]) {
         (Value::String(text), _) => Some(text.clone().into_bytes()),
         (_, Value::String(text)) => Some(base64::engine::general_purpose::STANDARD.decode(text).unwrap()),

@@ -66,6 +66,8 @@ pub mod ndjson;
 pub mod ollama;
 pub mod openai;
 pub mod prices;
+#[cfg(test)]
+mod recordings;
 pub mod refusal;
 pub mod responses;
 pub mod retry_after;
@@ -74,5 +76,7 @@ mod stream;
 pub mod tokens;
 #[cfg(test)]
 mod totality;
+#[cfg(test)]
+mod translated;
 pub mod transport;
 mod wording;

@@ -32,6 +32,8 @@ struct Blocks {
 struct Counted {
     usage: Usage,
     cache_writes: u64,
+    /// Of the output, where it is said.
+    reasoning: Option<u64>,
     /// As it came: what it says beyond this stays readable.
     native: Json,
 }
@@ -108,7 +110,8 @@ pub(super) fn read_message(head: &Head, json: &Json, streamed: Option<&Streamed<
         usage_unreadable: usage == Err(Unreadable),
         usage: usage.as_ref().ok().and_then(Option::as_ref).map(|counted| counted.usage),
     };
-    let body = render::completion(head, &reply, &blocks, usage.ok().flatten());
+    let beside = json.as_object().map(render::Beside::of).unwrap_or_default();
+    let body = render::completion(head, &reply, &blocks, usage.ok().flatten(), &beside);
     Ok(Answer { reply, body })
 }
 
@@ -223,5 +226,6 @@ fn usage(json: &Json) -> Result<Option<Counted>, Unreadable> {
         billed_apart: !Usage::is_standard_tier(usage.get("service_tier")),
         ..Usage::default()
     };
-    Ok(Some(Counted { usage: counted, cache_writes, native: usage.clone() }))
+    let reasoning = usage.get("output_tokens_details").and_then(|details| details.get("thinking_tokens")?.as_u64());
+    Ok(Some(Counted { usage: counted, cache_writes, reasoning, native: usage.clone() }))
 }

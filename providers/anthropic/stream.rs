@@ -12,6 +12,7 @@ mod tests;
 use bytes::Bytes;
 
 use crate::adapter::{Head, StreamDecoder, StreamPiece};
+use crate::anthropic::reply::render::Beside;
 use crate::anthropic::reply::{self, Streamed, render};
 use crate::canonical::{Answer, Choice, Finish};
 use crate::dialects::messages::input;
@@ -276,6 +277,9 @@ impl Messages {
         last.insert("logprobs", Json::Null);
         last.insert("finish_reason", choice.finish.as_openai());
         last.insert("native_finish_reason", choice.native_finish.as_str());
+        if let Some(stop) = self.beside().stop {
+            last.insert("stop_reason", stop);
+        }
         out.push(StreamPiece::Chunk { data: Json::Object(self.chunk(vec![last.into()])).to_bytes(), content: false });
     }
 
@@ -301,7 +305,14 @@ impl Messages {
         chunk.insert("created", render::created(&self.head));
         chunk.insert("model", of_message("model").unwrap_or(Json::Null));
         chunk.insert("choices", choices);
+        if let Some(tier) = self.beside().service_tier {
+            chunk.insert("service_tier", tier);
+        }
         chunk
+    }
+
+    fn beside(&self) -> Beside {
+        self.message.as_ref().map(Beside::of).unwrap_or_default()
     }
 
     fn garbled(&self, why: impl AsRef<str>) -> Failure {

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::adapter::{Head, StreamPiece};
 use crate::canonical::{Answer, Finish, Usage};
-use crate::draft::{Counted, Draft};
+use crate::draft::{Counted, Draft, fingerprint};
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::leftover::object;
@@ -41,6 +41,9 @@ impl Reading {
     pub fn new(asked: &str, head: &Head) -> Self {
         let mut draft = Draft::asked_of(asked, head);
         draft.identify(head.headers.get("x-amzn-requestid").and_then(|id| id.to_str().ok()), None);
+        // A proxy may keep the header back, and clients want an id.
+        let date = head.headers.get(http::header::DATE).and_then(|date| date.to_str().ok()).unwrap_or_default();
+        draft.identify(Some(&format!("chatcmpl-{}", fingerprint(date))), None);
         Reading { head: head.clone(), draft }
     }
 

@@ -1,4 +1,4 @@
-//! The features, each as a request that has it and the same one that has not.
+//! The features of chat completions, each as a request that has it and the same one that has not.
 
 /// One row of the matrix.
 pub(super) struct Feature {
@@ -14,11 +14,14 @@ pub(super) struct Feature {
     pub of: &'static [&'static str],
     /// The formats that do it without being asked, so that nothing more is sent.
     pub always: &'static [&'static str],
+    /// The gateway does it itself: it goes to no provider.
+    pub ours: bool,
 }
 
 const HI: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 
-const PLAIN: Feature = Feature { name: "", with: "", without: HI, marks: &[], names: &[], of: &[], always: &[] };
+const PLAIN: Feature =
+    Feature { name: "", with: "", without: HI, marks: &[], names: &[], of: &[], always: &[], ours: false };
 
 /// A parameter beside a plain message.
 macro_rules! parameter {

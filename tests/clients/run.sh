@@ -24,5 +24,11 @@ fi
 cargo build --locked --quiet
 export INTERLOCK="${INTERLOCK:-$place/debug/interlock}"
 python="$place/clients/venv/bin/python"
+
+# Translated answers, judged by the official SDKs' own models.
+INTERLOCK_TRANSLATED="$place/clients/translated.jsonl" \
+    cargo test --locked --quiet -p interlock-providers --lib translated::
+"$python" "$tests/python/translated.py" "$place/clients/translated.jsonl"
+
 "$python" "$tests/world.py" "$python" -m pytest -q -p no:cacheprovider "$tests/python"
 "$python" "$tests/world.py" node --test "$place/clients/node/"

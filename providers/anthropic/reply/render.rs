@@ -7,15 +7,45 @@ use crate::adapter::Head;
 use crate::canonical::{Choice, Reply, ToolCall};
 use crate::json::{Json, Object};
 
-pub(super) fn completion(head: &Head, reply: &Reply, blocks: &Blocks, counted: Option<Counted>) -> Bytes {
+/// What Anthropic says beside the content, and chat completions elsewhere.
+#[derive(Debug, Default)]
+pub(in crate::anthropic) struct Beside {
+    /// In OpenAI's words; it has none for a batch's.
+    pub service_tier: Option<&'static str>,
+    /// The stop string that was met: vLLM's place for it, of those who speak chat completions.
+    pub stop: Option<String>,
+}
+
+impl Beside {
+    pub fn of(message: &Object) -> Beside {
+        let tier = message.get("usage").and_then(|usage| usage.get("service_tier")?.as_str());
+        let service_tier = match tier {
+            Some("standard") => Some("default"),
+            Some("priority") => Some("priority"),
+            _ => None,
+        };
+        Beside { service_tier, stop: message.get("stop_sequence").and_then(Json::as_str).map(str::to_owned) }
+    }
+}
+
+pub(super) fn completion(
+    head: &Head,
+    reply: &Reply,
+    blocks: &Blocks,
+    counted: Option<Counted>,
+    beside: &Beside,
+) -> Bytes {
     let mut body = Object::new();
     body.insert("id", text(reply.id.as_deref()));
     body.insert("object", "chat.completion");
     body.insert("created", created(head));
     body.insert("model", text(reply.model.as_deref()));
-    let choices = reply.choices.iter().map(|choice| self::choice(choice, blocks)).collect::<Vec<_>>();
+    let choices = reply.choices.iter().map(|choice| self::choice(choice, blocks, beside)).collect::<Vec<_>>();
     body.insert("choices", choices);
     body.insert("usage", counted.map_or(Json::Null, usage));
+    if let Some(tier) = beside.service_tier {
+        body.insert("service_tier", tier);
+    }
     Json::Object(body).to_bytes()
 }
 
@@ -30,7 +60,7 @@ pub(in crate::anthropic) fn created(head: &Head) -> u64 {
     date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
 }
 
-fn choice(choice: &Choice, blocks: &Blocks) -> Json {
+fn choice(choice: &Choice, blocks: &Blocks, beside: &Beside) -> Json {
     let mut message = Object::new();
     message.insert("role", "assistant");
     message.insert("content", text(choice.text.as_deref()));
@@ -54,6 +84,9 @@ fn choice(choice: &Choice, blocks: &Blocks) -> Json {
     written.insert("logprobs", Json::Null);
     written.insert("finish_reason", choice.finish.as_openai());
     written.insert("native_finish_reason", choice.native_finish.as_str());
+    if let Some(stop) = &beside.stop {
+        written.insert("stop_reason", stop.as_str());
+    }
     Json::Object(written)
 }
 
@@ -77,6 +110,9 @@ pub(super) fn usage(counted: Counted) -> Json {
     written.insert("completion_tokens", tokens.output_tokens);
     written.insert("total_tokens", tokens.input_tokens.saturating_add(tokens.output_tokens));
     written.insert("prompt_tokens_details", details);
+    if let Some(reasoning) = counted.reasoning {
+        written.insert("completion_tokens_details", Object::from_iter([("reasoning_tokens", reasoning)]));
+    }
     written.insert("native_usage", counted.native);
     Json::Object(written)
 }

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::dialects::Rendering;
+use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::json::{Json, Object};
 
@@ -29,11 +30,11 @@ pub(super) fn id(rendering: &Rendering) -> String {
 pub(super) fn of_completion(rendering: &Rendering, completion: &Json) -> Option<Object> {
     let choice = completion.get("choices")?.as_array()?.first()?;
     let mut message = opening(rendering, completion.get("model"));
-    message.insert("content", content(choice.get("message")?));
+    message.insert("content", content(choice)?);
     for (name, value) in ending(choice).iter() {
         message.insert(name, value.clone());
     }
-    message.insert("usage", usage(completion.get_some("usage")));
+    message.insert("usage", usage(completion.get_some("usage"), completion.get_some("service_tier")));
     Some(message)
 }
 
@@ -50,7 +51,8 @@ pub(super) fn opening(rendering: &Rendering, model: Option<&Json>) -> Object {
     message
 }
 
-fn content(message: &Json) -> Json {
+fn content(choice: &Json) -> Option<Json> {
+    let message = choice.get("message")?;
     let list = |name: &str| message.get(name).and_then(Json::as_array).unwrap_or_default();
     let mut blocks = list("thinking_blocks").to_vec();
     let signed = !blocks.is_empty();
@@ -62,6 +64,10 @@ fn content(message: &Json) -> Json {
             Kind::Text | Kind::Refusal => blocks.push(text_block(&text).into()),
         }
     }
+    let citations = cited::of_choice(choice, cited::citations);
+    if !citations.is_empty() {
+        cite(&mut blocks, citations);
+    }
     for call in list("tool_calls") {
         let function = call.get("function");
         let arguments = function.and_then(|function| function.get("arguments")).and_then(Json::as_str);
@@ -69,7 +75,18 @@ fn content(message: &Json) -> Json {
         block.insert("input", input(arguments.unwrap_or_default()));
         blocks.push(block.into());
     }
-    Json::Array(blocks)
+    Some(Json::Array(blocks))
+}
+
+/// Sources belong to the text; where there is none, to one without a word.
+fn cite(blocks: &mut Vec<Json>, citations: Vec<Json>) {
+    let is_text = |block: &Json| block.get("type").and_then(Json::as_str) == Some("text");
+    if !blocks.last().is_some_and(is_text) {
+        blocks.push(text_block("").into());
+    }
+    if let Some(text) = blocks.last_mut().and_then(Json::as_object_mut) {
+        text.insert("citations", citations);
+    }
 }
 
 /// Reasoning that nobody has signed. An Anthropic provider would refuse it: it does not go back there.
@@ -118,18 +135,37 @@ pub(super) fn ending(choice: &Json) -> Object {
 
 /// Tokens as Anthropic counts them: what was read from a cache and written to it stands apart. What is not known is
 /// null, never zero.
-pub(super) fn usage(usage: Option<&Json>) -> Object {
+pub(super) fn usage(usage: Option<&Json>, tier: Option<&Json>) -> Object {
     let count = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Json::as_u64);
     let detail = |name: &str| usage.and_then(|usage| usage.get("prompt_tokens_details")?.get(name)?.as_u64());
     let known = |count: Option<u64>| count.map_or(Json::Null, Json::from);
     // DeepSeek's own word.
     let read = detail("cached_tokens").or_else(|| count("prompt_cache_hit_tokens")).unwrap_or_default();
     let written_to = detail("cache_write_tokens").unwrap_or_default();
-    let uncached = count("prompt_tokens").map(|all| all.saturating_sub(read).saturating_sub(written_to));
+    // More than the whole cannot be a part of it: some count what was cached beside the prompt.
+    let without = |all: u64, part: u64| all.checked_sub(part).unwrap_or(all);
+    let uncached = count("prompt_tokens").map(|all| without(without(all, read), written_to));
     let mut written = Object::new();
     written.insert("input_tokens", known(uncached));
     written.insert("cache_creation_input_tokens", known(uncached.map(|_| written_to)));
     written.insert("cache_read_input_tokens", known(uncached.map(|_| read)));
     written.insert("output_tokens", known(count("completion_tokens")));
+    let reasoning = usage.and_then(|usage| usage.get("completion_tokens_details")?.get("reasoning_tokens")?.as_u64());
+    if let Some(reasoning) = reasoning {
+        written.insert("output_tokens_details", Object::from_iter([("thinking_tokens", reasoning)]));
+    }
+    if let Some(tier) = self::tier(tier) {
+        written.insert("service_tier", tier);
+    }
     written
+}
+
+/// The tier in Anthropic's words; it has none for others' further tiers.
+pub(super) fn tier(tier: Option<&Json>) -> Option<&'static str> {
+    match tier?.as_str()? {
+        "default" | "standard" | "on_demand" => Some("standard"),
+        "priority" => Some("priority"),
+        "batch" => Some("batch"),
+        _ => None,
+    }
 }

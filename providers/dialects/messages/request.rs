@@ -29,8 +29,9 @@ pub(crate) fn parse(body: Object) -> Result<Request, InvalidRequest> {
 }
 
 /// A member of the chat completion, by its name in this dialect.
-pub(crate) fn own_member(param: &str) -> String {
+pub(crate) fn own_member(body: &Object, param: &str) -> String {
     let own = match param {
+        "reasoning_effort" if body.get_some("thinking").is_some() => "thinking",
         "max_completion_tokens" => "max_tokens",
         "user" => "metadata.user_id",
         "parallel_tool_calls" => "tool_choice.disable_parallel_tool_use",

@@ -7,6 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::reply;
+use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Rendering, frames};
 use crate::json::{Json, Object};
@@ -20,6 +21,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// The block of each tool call, by its number in the chunks.
     calls: Vec<(u64, u64)>,
+    service_tier: Option<Json>,
     /// What the last choice said of the end.
     ending: Option<Object>,
     /// The provider's own events were passed on: they bring their own end.
@@ -35,15 +37,27 @@ enum Open {
 impl Writer {
     pub fn new(rendering: &Rendering) -> Self {
         let rendering = rendering.clone();
-        Writer { rendering, begun: false, blocks: 0, open: None, calls: Vec::new(), ending: None, native: false }
+        Writer {
+            rendering,
+            begun: false,
+            blocks: 0,
+            open: None,
+            calls: Vec::new(),
+            service_tier: None,
+            ending: None,
+            native: false,
+        }
     }
 
     fn begin(&mut self, chunk: &Json, out: &mut BytesMut) {
         if !std::mem::replace(&mut self.begun, true) {
             let mut message = reply::opening(&self.rendering, chunk.get("model"));
             // Not known before the end, and the protocol wants a number: `message_delta` brings the true ones.
-            let none = ["input_tokens", "output_tokens"].map(|name| (name, 0));
-            message.insert("usage", Object::from_iter(none));
+            let mut usage: Object = ["input_tokens", "output_tokens"].map(|name| (name, 0)).into_iter().collect();
+            if let Some(tier) = reply::tier(self.service_tier.as_ref()) {
+                usage.insert("service_tier", tier);
+            }
+            message.insert("usage", usage);
             event(out, "message_start", [("message", message.into())]);
         }
     }
@@ -55,6 +69,7 @@ impl Writer {
                     fragments.iter().for_each(|fragment| self.call(fragment, out));
                 }
                 ("thinking_blocks", Json::Array(blocks)) => blocks.iter().for_each(|block| self.signed(block, out)),
+                (name, value) if cited::MEMBERS.contains(&name) => self.cite(cited::citations(name, value), out),
                 // The same words under an older name.
                 ("reasoning", _) if delta.get_some("reasoning_content").is_some() => {}
                 _ => said::words(name, value).into_iter().for_each(|(kind, text)| self.say(kind, text, out)),
@@ -71,6 +86,20 @@ impl Writer {
             self.start(Open::Words(kind), empty, out);
         }
         add(self.blocks - 1, &format!("{name}_delta"), name, text, out);
+    }
+
+    /// Sources belong to the text that is being said; where there is none, to one without a word.
+    fn cite(&mut self, citations: Vec<Json>, out: &mut BytesMut) {
+        if citations.is_empty() {
+            return;
+        }
+        if !matches!(self.open, Some(Open::Words(Kind::Text))) {
+            self.start(Open::Words(Kind::Text), reply::text_block(""), out);
+        }
+        for citation in citations {
+            let delta: Object = [("type", Json::from("citations_delta")), ("citation", citation)].into_iter().collect();
+            event(out, "content_block_delta", [("index", (self.blocks - 1).into()), ("delta", delta.into())]);
+        }
     }
 
     fn start(&mut self, kind: Open, block: Object, out: &mut BytesMut) {
@@ -131,10 +160,18 @@ impl EventWriter for Writer {
             return out.freeze();
         };
         // One answer per request: this dialect cannot ask for more. Azure's first chunk has none yet, and no model.
+        if let Some(tier) = chunk.get_some("service_tier") {
+            self.service_tier = Some(tier.clone());
+        }
         if let Some(choice) = choices.first() {
             self.begin(&chunk, &mut out);
             if let Some(delta) = choice.get("delta").and_then(Json::as_object) {
                 self.delta(delta, &mut out);
+            }
+            for (name, value) in choice.as_object().into_iter().flat_map(Object::iter) {
+                if cited::MEMBERS.contains(&name) {
+                    self.cite(cited::citations(name, value), &mut out);
+                }
             }
             if choice.get_some("finish_reason").is_some() {
                 self.ending = Some(reply::ending(choice));
@@ -150,7 +187,8 @@ impl EventWriter for Writer {
         }
         self.close(&mut out);
         let usage = usage.and_then(|usage| Json::parse(usage).ok());
-        let usage = reply::usage(usage.as_ref().and_then(|chunk| chunk.get_some("usage")));
+        let usage = usage.as_ref().and_then(|chunk| chunk.get_some("usage"));
+        let usage = reply::usage(usage, self.service_tier.as_ref());
         let ending = self.ending.take().unwrap_or_default();
         close_message(ending.into(), usage.into(), &mut out);
         out.freeze()

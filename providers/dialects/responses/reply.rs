@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::dialects::Rendering;
+use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::json::{Json, Object};
 
@@ -152,7 +153,9 @@ impl Ending {
         }
         response.insert("usage", usage.map_or(Json::Null, |usage| self::usage(usage).into()));
         if let Some(tier) = service_tier {
-            response.insert("service_tier", tier.clone());
+            // Groq's and Google's words for the tier that OpenAI calls its default.
+            let usual = matches!(tier.as_str(), Some("on_demand" | "standard"));
+            response.insert("service_tier", if usual { Json::from("default") } else { tier.clone() });
         }
     }
 }
@@ -183,10 +186,15 @@ fn items(rendering: &Rendering, choice: &Json) -> Vec<Json> {
         }
     }
     let logprobs = choice.get("logprobs").and_then(|logprobs| logprobs.get("content")).and_then(Json::as_array);
-    let annotations = message.get("annotations").and_then(Json::as_array).unwrap_or_default();
+    let annotations = cited::of_choice(choice, cited::annotations);
+    if !annotations.is_empty() && !items.iter_mut().any(|item| first_text(item).is_some()) {
+        let mut item = self::message(rendering, items.len());
+        push_part(&mut item, part(Kind::Text, ""));
+        items.push(item);
+    }
     if let Some(text) = items.iter_mut().rev().find_map(first_text) {
-        text.insert("logprobs", logprobs.unwrap_or_default().to_vec());
-        text.insert("annotations", annotations.iter().map(annotation).collect::<Vec<_>>());
+        text.insert("logprobs", self::logprobs(logprobs.unwrap_or_default()));
+        text.insert("annotations", annotations);
     }
     for call in message.get("tool_calls").and_then(Json::as_array).unwrap_or_default() {
         let function = call.get("function");
@@ -202,6 +210,26 @@ fn items(rendering: &Rendering, choice: &Json) -> Vec<Json> {
             item.into()
         })
         .collect()
+}
+
+/// Log probabilities as responses have them: a token's bytes are always there. Where nobody said them they are those of
+/// its text.
+pub(super) fn logprobs(tokens: &[Json]) -> Vec<Json> {
+    let with_bytes = |token: &Json| {
+        let mut written = token.as_object().cloned().unwrap_or_default();
+        if written.get_some("bytes").is_none() {
+            let text = token.get("token").and_then(Json::as_str).unwrap_or_default();
+            written.insert("bytes", text.bytes().map(|byte| Json::from(u64::from(byte))).collect::<Vec<_>>());
+        }
+        written
+    };
+    let whole = |token: &Json| {
+        let mut written = with_bytes(token);
+        let top = token.get("top_logprobs").and_then(Json::as_array).unwrap_or_default();
+        written.insert("top_logprobs", top.iter().map(|other| with_bytes(other).into()).collect::<Vec<Json>>());
+        written.into()
+    };
+    tokens.iter().map(whole).collect()
 }
 
 fn is_message(item: &Object) -> bool {
@@ -260,26 +288,14 @@ pub(super) fn part(kind: Kind, text: &str) -> Object {
     part
 }
 
-/// Chat completions put an annotation's members under its type, responses beside it.
-pub(super) fn annotation(annotation: &Json) -> Json {
-    let nested = annotation.get("type").and_then(Json::as_str).and_then(|kind| annotation.get(kind)?.as_object());
-    let (Some(nested), Some(kind)) = (nested, annotation.get("type")) else { return annotation.clone() };
-    let mut flat: Object = [("type", kind.clone())].into_iter().collect();
-    for (name, value) in nested.iter() {
-        flat.insert(name, value.clone());
-    }
-    flat.into()
-}
-
 fn usage(usage: &Json) -> Object {
     let count = |name: &str| usage.get(name).cloned().unwrap_or(Json::Null);
     let detail = |list: &str, name: &str| usage.get(list).and_then(|details| details.get_some(name)).cloned();
     let cached =
         detail("prompt_tokens_details", "cached_tokens").or_else(|| usage.get("prompt_cache_hit_tokens").cloned());
     let mut input: Object = [("cached_tokens", cached.unwrap_or_else(|| 0.into()))].into_iter().collect();
-    if let Some(written_to) = detail("prompt_tokens_details", "cache_write_tokens") {
-        input.insert("cache_write_tokens", written_to);
-    }
+    let written_to = detail("prompt_tokens_details", "cache_write_tokens");
+    input.insert("cache_write_tokens", written_to.unwrap_or_else(|| 0.into()));
     let reasoning = detail("completion_tokens_details", "reasoning_tokens").unwrap_or_else(|| 0.into());
     let mut written = Object::new();
     written.insert("input_tokens", count("prompt_tokens"));

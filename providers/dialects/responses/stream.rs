@@ -8,6 +8,7 @@ mod item;
 use bytes::Bytes;
 
 use super::reply::{self, Ending};
+use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Rendering};
 use crate::json::{Json, Object};
@@ -64,18 +65,29 @@ impl Writer {
         let logprobs = choice.get("logprobs").and_then(|logprobs| logprobs.get("content")).and_then(Json::as_array);
         let empty = Object::new();
         let delta = choice.get("delta").and_then(Json::as_object).unwrap_or(&empty);
+        let logprobs = reply::logprobs(logprobs.unwrap_or_default());
+        let mut unspoken = Some(&logprobs[..]).filter(|logprobs| !logprobs.is_empty());
         for (name, value) in delta.iter() {
             match (name, value) {
                 ("tool_calls", Json::Array(fragments)) => fragments.iter().for_each(|fragment| self.call(fragment)),
-                ("annotations", Json::Array(annotations)) => self.annotate(annotations),
+                (name, value) if cited::MEMBERS.contains(&name) => self.annotate(cited::annotations(name, value)),
                 // The same words under an older name.
                 ("reasoning", _) if delta.get_some("reasoning_content").is_some() => {}
                 _ => {
                     for (kind, text) in said::words(name, value) {
-                        let logprobs = logprobs.filter(|_| kind == Kind::Text).unwrap_or_default();
+                        let logprobs = unspoken.take_if(|_| kind == Kind::Text).unwrap_or_default();
                         self.say(kind, text, logprobs);
                     }
                 }
+            }
+        }
+        // Some tell them at the end, or with a token that is no text.
+        if let Some(logprobs) = unspoken {
+            self.say(Kind::Text, "", logprobs);
+        }
+        for (name, value) in choice.as_object().into_iter().flat_map(Object::iter) {
+            if cited::MEMBERS.contains(&name) {
+                self.annotate(cited::annotations(name, value));
             }
         }
         if choice.get_some("finish_reason").is_some() {
@@ -101,10 +113,16 @@ impl Writer {
         self.events.say(open, item, kind, text, logprobs);
     }
 
-    /// Sources that the model named; they belong to the text that is being said.
-    fn annotate(&mut self, annotations: &[Json]) {
-        if let (Some(Open::Message(Some(Kind::Text))), Some(item)) = (&self.open, self.items.last_mut()) {
-            annotations.iter().for_each(|annotation| self.events.annotate(item, reply::annotation(annotation)));
+    /// Sources that the model named; they belong to the text that is being said, or else to one without a word.
+    fn annotate(&mut self, annotations: Vec<Json>) {
+        if annotations.is_empty() {
+            return;
+        }
+        if !matches!(self.open, Some(Open::Message(Some(Kind::Text)))) {
+            self.say(Kind::Text, "", &[]);
+        }
+        if let Some(item) = self.items.last_mut() {
+            annotations.into_iter().for_each(|annotation| self.events.annotate(item, annotation));
         }
     }
 

@@ -17,7 +17,13 @@ pub(super) fn read(value: Option<&Json>) -> Result<Vec<Tool>, InvalidRequest> {
 
 fn tool(value: &Json, at: &str) -> Result<Tool, InvalidRequest> {
     let object = value.as_object().ok_or_else(|| expected(at, "an object", value))?;
-    if required_text(object, at, "type")? != "function" {
+    // Mistral's own clients leave the type out.
+    let kind = match optional_text(object, at, "type")? {
+        None if object.get_some("function").is_some() => "function".to_owned(),
+        None => required_text(object, at, "type")?,
+        Some(kind) => kind,
+    };
+    if kind != "function" {
         return Err(invalid(format!("{at}.type"), "unsupported_value", "only `function` tools are carried"));
     }
     let at = format!("{at}.function");

@@ -33,6 +33,16 @@ pub(super) fn text_only(reading: &mut Reading, at: &str, block: &Json) -> Result
 
 fn text(reading: &mut Reading, at: &str, block: &Object) -> Result<Json, InvalidRequest> {
     reading.lose_others(at, block, &["type", "text"]);
+    plain(at, block)
+}
+
+/// What a model wrote: the sources that it named are input to nobody but its vendor.
+fn answered(reading: &mut Reading, at: &str, block: &Object) -> Result<Json, InvalidRequest> {
+    reading.lose_others(at, block, &["type", "text", "citations"]);
+    plain(at, block)
+}
+
+fn plain(at: &str, block: &Object) -> Result<Json, InvalidRequest> {
     let mut part: Object = [("type", "text")].into_iter().collect();
     part.insert("text", required_text(block, at, "text")?);
     Ok(Json::Object(part))
@@ -123,7 +133,7 @@ pub(super) fn assistant(reading: &mut Reading, at: &str, content: &Json) -> Resu
         match kind {
             // Chat completions have no place for text behind a call, and moving it would change what was said when.
             "text" if !calls.is_empty() => reading.lose(at),
-            "text" => parts.push(text(reading, &at, block)?),
+            "text" => parts.push(answered(reading, &at, block)?),
             "tool_use" => calls.push(tool_use(reading, &at, block)?),
             "thinking" | "redacted_thinking" => {
                 thoughts.push_str(block.get("thinking").and_then(Json::as_str).unwrap_or_default());

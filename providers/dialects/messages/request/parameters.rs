@@ -47,7 +47,10 @@ pub(super) fn write(reading: &mut Reading, body: &Object, chat: &mut Object) -> 
     output(reading, body, chat)?;
     match body.get_some("thinking") {
         None => {}
-        Some(thinking) if thinking.get("type").and_then(Json::as_str) == Some("disabled") => {}
+        // Models of others think unasked: that this one must not, goes on.
+        Some(thinking) if is_disabled(thinking) && !chat.contains_key("reasoning_effort") => {
+            chat.insert("reasoning_effort", "none");
+        }
         Some(_) => reading.lose("thinking"),
     }
     match body.get_some("service_tier").map(Json::as_str) {
@@ -59,6 +62,10 @@ pub(super) fn write(reading: &mut Reading, body: &Object, chat: &mut Object) -> 
         chat.insert("stream", true);
     }
     Ok(())
+}
+
+fn is_disabled(thinking: &Json) -> bool {
+    thinking.get("type").and_then(Json::as_str) == Some("disabled")
 }
 
 fn metadata(reading: &mut Reading, body: &Object, chat: &mut Object) -> Result<(), InvalidRequest> {

@@ -169,7 +169,11 @@ fn text(reading: &mut Reading, body: &Object, chat: &mut Object) -> Result<(), I
     if let Some(verbosity) = text.get_some("verbosity") {
         chat.insert("verbosity", verbosity.clone());
     }
-    let Some(Json::Object(format)) = text.get_some("format") else { return Ok(()) };
+    let format = match text.get_some("format") {
+        None => return Ok(()),
+        Some(Json::Object(format)) => format,
+        Some(other) => return Err(expected("text.format", "an object", other)),
+    };
     let mut written: Object = format.get("type").map(|kind| ("type", kind.clone())).into_iter().collect();
     if format.get("type").and_then(Json::as_str) == Some("json_schema") {
         let members = format.iter().filter(|(name, _)| *name != "type");
