@@ -66,6 +66,8 @@ pub struct Rendering {
     pub request: Arc<Object>,
     /// Whether the client wants usage at the end of a stream, where the dialect leaves it the choice.
     pub include_usage: bool,
+    /// The number of the last event that the client has; only what follows it is told. None: all of a stream.
+    pub after: Option<u64>,
 }
 
 /// A stream in the client's dialect: a small machine that turns stored chunks into its events, ready for the wire.

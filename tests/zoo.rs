@@ -15,7 +15,7 @@ use providers::compatible;
 /// Rows that the shipped suites cannot catch, each with its reason in the catalogue.
 const UNSEEN: [&str; 4] = ["one-in-fifty-is-prose", "free-text-translated", "drops-temperature", "usage-total-differs"];
 
-const WIRES: [Wire; 2] = [Wire::OpenAiChat, Wire::AnthropicMessages];
+const WIRES: [Wire; 3] = [Wire::OpenAiChat, Wire::AnthropicMessages, Wire::Gemini];
 
 /// Runs at a time: calls wait for sockets and tasks more than they compute.
 const AT_ONCE: usize = 6;

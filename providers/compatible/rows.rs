@@ -116,14 +116,57 @@ pub(super) const COMPATIBLE: &[Row] = &[
         source: "scaleway.com/en/developers/api/generative-apis; docs/generative-apis/api-cli/using-chat-api, 2026-12-01",
         ..LIKE_OPENAI
     },
-    Row { name: "lm-studio", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "nvidia-nim", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "deepinfra", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "huggingface", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "sambanova", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "baseten", source: NOTHING, ..LIKE_OPENAI },
-    Row { name: "cloudflare", source: NOTHING, ..LIKE_OPENAI },
+    Row {
+        // Base URL: http://127.0.0.1:1234/v1. Chat completions keep nothing (only its /v1/responses are stateful), so a
+        // lost answer cannot be looked up. What it ignores, how it counts, its errors' shape and an idempotency key:
+        // not documented there.
+        name: "lm-studio",
+        source: "lmstudio.ai/docs/api/openai-api and /rest-api (table of endpoints), read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Release 2 is served by vLLM, with its /tokenize beside /v1; release 1 is not, and neither is said of the
+        // hosted service, so no counting endpoint stands here. What is refused or ignored, the errors' shape, an
+        // idempotency key, a look-up of chat completions: not documented there.
+        name: "nvidia-nim",
+        source: "docs.nvidia.com/nim/large-language-models/2.0.4-pb6/reference/api-reference, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://api.deepinfra.com/v1/openai. A stream's last chunk brings the usage. What is refused or
+        // ignored, the errors' shape, an idempotency key, a look-up: not documented there.
+        name: "deepinfra",
+        source: "deepinfra.com/docs/openai_api, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // A router: what is refused, how it is counted and what an error
+        // proves is up to the provider behind it; nothing of it, nor an idempotency key or a look-up, was found
+        // documented.
+        name: "huggingface",
+        source: "oumi.ai/docs: HuggingFaceRouterInferenceEngine (a router to partners), read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // These three are taken and ignored. `n` above 1 together with tools is its own 400. The errors' shape, how it
+        // counts, an idempotency key, a look-up: not documented there.
+        name: "sambanova",
+        refused: &["frequency_penalty", "logit_bias", "presence_penalty"],
+        source: "docs.sambanova.ai/docs/en/v1.0.57/features/openai-compatibility: 'will be ignored', read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://inference.baseten.co/v1. Which parameters work varies by model; prompts are cached unasked,
+        // and billed so. The errors' shape, an idempotency key, a look-up: not documented there.
+        name: "baseten",
+        source: "docs.baseten.co/inference/model-apis/overview, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1. What is refused or ignored, how it
+        // counts, the errors' shape, an idempotency key, a look-up: not documented there.
+        name: "cloudflare",
+        source: "developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
 ];
-
-/// The provider says that it speaks this protocol; nothing else was read or measured.
-const NOTHING: &str = "no deviation recorded; 2026-11";

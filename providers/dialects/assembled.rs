@@ -9,7 +9,7 @@ pub(crate) const JOB: &str = "0193a1b2c3d4e5f60718293a4b5c6d7e";
 
 pub(crate) fn rendering(request: &str) -> Rendering {
     let request = Json::parse(request.as_bytes()).unwrap().into_object().unwrap();
-    Rendering { stem: JOB.to_owned(), request: request.into(), include_usage: true }
+    Rendering { stem: JOB.to_owned(), request: request.into(), include_usage: true, after: None }
 }
 
 /// The stream that a client of the dialect gets of what an adapter gave out.

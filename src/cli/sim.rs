@@ -103,7 +103,9 @@ async fn serve(context: &Context, args: Args) -> Result<Answer, Failure> {
         println!("{}", json!({"base_url": sim.base_url(), "misbehaves": row.map(|row| row.name), "seed": args.seed}));
     } else {
         let what = row.map_or("sound".to_owned(), |row| format!("misbehaves: {} ({})", row.name, row.does));
-        println!("{what}\nbase_url = \"{}\"   # adapter = \"openai\" or \"anthropic\"; Ctrl-C ends it", sim.base_url());
+        let at = sim.base_url();
+        println!("{what}\nbase_url = \"{at}\"   # adapter = \"openai\" or \"anthropic\"; Ctrl-C ends it");
+        println!("base_url = \"{at}beta\"   # adapter = \"gemini\"");
     }
     signals.next().await;
     Ok(Answer::Yes)

@@ -29,7 +29,7 @@ impl FromRequestParts<Engine> for Caller {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, engine: &Engine) -> Result<Self, Response> {
-        let shape = Shape::of_path(parts.uri.path());
+        let shape = Shape::of_request(parts.uri.path(), &parts.headers);
         let caller = authenticate(&parts.headers, engine).await.map_err(|problem| problem.answer(shape))?;
         limits::note(parts, &caller);
         Ok(caller)

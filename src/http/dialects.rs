@@ -173,7 +173,8 @@ pub fn required_key(
     }
 }
 
-async fn answer_when_done(
+/// Waits for the job's answer, or for its stream to begin.
+pub async fn answer_when_done(
     engine: &Engine,
     owner: OwnerId,
     mut ticket: Ticket,
@@ -274,6 +275,8 @@ pub struct Form {
     pub dialect: Dialect,
     stream: bool,
     include_usage: bool,
+    /// The number of the last event that the caller has.
+    after: Option<u64>,
     /// The request's own document, where it is at hand as it is stored.
     request: Option<Arc<Object>>,
 }
@@ -281,13 +284,18 @@ pub struct Form {
 impl Form {
     fn asked(dialect: Dialect, request: &Request) -> Form {
         let own = request.native.as_ref().map(|native| Arc::clone(&native.body));
-        Form { dialect, stream: request.stream, include_usage: request.include_usage, request: own }
+        Form { dialect, stream: request.stream, include_usage: request.include_usage, after: None, request: own }
     }
 
     /// The whole answer of a job, in the dialect that it was asked in.
     pub fn whole(job: &Job) -> Form {
         let dialect = Dialect::of_url(&job.url).unwrap_or(Dialect::Chat);
-        Form { dialect, stream: false, include_usage: false, request: None }
+        Form { dialect, stream: false, include_usage: false, after: None, request: None }
+    }
+
+    /// The stream of a job, in the dialect that it was asked in, behind an event that the caller has.
+    pub fn events(job: &Job, after: Option<u64>) -> Form {
+        Form { stream: true, after, ..Form::whole(job) }
     }
 
     pub fn shape(&self) -> Shape {
@@ -315,7 +323,7 @@ pub async fn rendering(engine: &Engine, owner: OwnerId, job: JobId, form: &Form)
         (None, Dialect::Chat | Dialect::Messages | Dialect::Embeddings) => Arc::default(),
     };
     let stem = job.as_uuid().simple().to_string();
-    Ok(Rendering { stem, request, include_usage: form.include_usage })
+    Ok(Rendering { stem, request, include_usage: form.include_usage, after: form.after })
 }
 
 /// The winner's answer in the dialect's words, made of what is stored.

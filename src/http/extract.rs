@@ -29,9 +29,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let shape = Shape::of_request(parts.uri.path(), &parts.headers);
         let invalid = |why: &str| {
             let message = format!("the query cannot be read: {why}");
-            Problem::Invalid { param: None, code: "invalid_request", message }.answer(Shape::Problem)
+            Problem::Invalid { param: None, code: "invalid_request", message }.answer(shape)
         };
         // The database keeps no NUL and would refuse to be asked for one.
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {

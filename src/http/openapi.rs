@@ -18,10 +18,11 @@ use super::{admin, contracts, count, dialects, events, health, jobs, models, res
     ),
     modifiers(&Credentials),
     // Those that are named in refusals only, which are not followed by themselves.
-    components(schemas(ProblemBody, DialectErrorBody, AnthropicErrorBody)),
+    components(schemas(ProblemBody, DialectErrorBody, AnthropicErrorBody, ModelErrorBody)),
     paths(
-        dialects::chat, dialects::messages, count::messages, dialects::responses, responses::show, responses::cancel,
-        dialects::embeddings, models::list, jobs::create, jobs::list, jobs::show, jobs::result, jobs::cancel, events::follow,
+        dialects::chat, dialects::messages, count::messages, dialects::responses, responses::show, responses::cancel, responses::delete,
+        responses::input_items,
+        dialects::embeddings, models::list, models::show, jobs::create, jobs::list, jobs::show, jobs::result, jobs::cancel, events::follow,
         admin::jobs, admin::job, admin::release, admin::cancel, admin::fail, admin::races, admin::providers,
         contracts::runs, contracts::start_run, contracts::run, contracts::permits, contracts::grant, contracts::revoke,
         health::alive, health::ready, health::metrics, show,
@@ -193,6 +194,39 @@ pub enum DialectErrors {
     /// The outcome is not known, or nobody could answer.
     #[response(status = "5XX", content_type = "application/json")]
     Gateway(DialectErrorBody),
+}
+
+/// How the models' routes refuse: in the words of whoever asks.
+#[derive(Debug, IntoResponses)]
+pub enum ModelErrors {
+    /// The request is at fault.
+    #[response(status = "4XX", content_type = "application/json")]
+    Request(ModelErrorBody),
+    /// The gateway or its database is at fault.
+    #[response(status = "5XX", content_type = "application/json")]
+    Gateway(ModelErrorBody),
+}
+
+/// An error in OpenAI's words, or in Anthropic's: these have `type` and `request_id` beside it.
+#[derive(Debug, ToSchema)]
+#[schema(as = ModelError)]
+#[expect(dead_code, reason = "a schema: `problem.rs` writes it")]
+pub struct ModelErrorBody {
+    #[schema(rename = "type", pattern = "^error$")]
+    r#type: Option<String>,
+    error: ModelErrorInner,
+    request_id: Option<String>,
+}
+
+#[derive(Debug, ToSchema)]
+#[schema(as = ModelErrorDetails)]
+#[expect(dead_code, reason = "a schema: `problem.rs` writes it")]
+struct ModelErrorInner {
+    message: String,
+    #[schema(rename = "type")]
+    r#type: String,
+    code: String,
+    param: Option<String>,
 }
 
 /// An error on Anthropic's routes.

@@ -2,7 +2,7 @@
 //!
 //! Messages name the thing and the cure. None holds a secret, a prompt or a model's output.
 
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use providers::dialects::Dialect;
 use serde_json::{Map, Value, json};
@@ -37,9 +37,22 @@ impl Shape {
         match path {
             _ if path.starts_with("/v1/messages") => Shape::Anthropic,
             "/v1/chat/completions" | "/v1/embeddings" | "/v1/models" => Shape::OpenAi,
-            _ if path.starts_with("/v1/responses") => Shape::OpenAi,
+            _ if path.starts_with("/v1/responses") || path.starts_with("/v1/models/") => Shape::OpenAi,
             _ => Shape::Problem,
         }
+    }
+
+    /// What the client of this request reads: two dialects share the models' addresses.
+    pub fn of_request(path: &str, headers: &HeaderMap) -> Shape {
+        match Shape::of_path(path) {
+            Shape::OpenAi if path.starts_with("/v1/models") => Shape::of_models(headers),
+            shape => shape,
+        }
+    }
+
+    /// Anthropic's clients name the version of its API.
+    pub fn of_models(headers: &HeaderMap) -> Shape {
+        if headers.contains_key("anthropic-version") { Shape::Anthropic } else { Shape::OpenAi }
     }
 }
 

@@ -7,6 +7,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use uuid::Uuid;
 
+use super::problem::Shape;
+
 tokio::task_local! {
     static CURRENT: String;
 }
@@ -18,7 +20,7 @@ pub fn current() -> Option<String> {
 
 pub async fn stamp(request: Request, next: Next) -> Response {
     let id = format!("req_{}", Uuid::now_v7().simple());
-    let is_anthropic = request.uri().path().starts_with("/v1/messages");
+    let is_anthropic = Shape::of_request(request.uri().path(), request.headers()) == Shape::Anthropic;
     let mut response = CURRENT.scope(id.clone(), next.run(request)).await;
     if let Ok(id) = HeaderValue::from_str(&id) {
         let out = response.headers_mut();

@@ -1,6 +1,10 @@
 //! `/v1/responses/{id}`: a response is a job under another name. And what goes on from an earlier one.
 
+mod asked;
+mod items;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -9,10 +13,10 @@ use bytes::Bytes;
 use providers::dialects::responses::{continued, stem_of, unfinished};
 use providers::dialects::{Dialect, Rendering};
 use providers::json::{Json, Object};
-use serde::Deserialize;
+use tokio::time::{Instant, sleep};
 
 use super::auth::Caller;
-use super::dialects::{Form, rendering, replay};
+use super::dialects::{Form, answer_when_done, rendering, replay};
 use super::extract::{Path, Query};
 use super::openapi::DialectErrors;
 use super::problem::{Problem, Shape};
@@ -20,40 +24,22 @@ use super::{body, headers, jobs};
 use crate::domain::ids::{JobId, OwnerId};
 use crate::domain::job::{JobError, JobState, Snapshot};
 use crate::engine::Engine;
+use asked::{Asked, unsupported};
+pub use items::{__path_input_items, input_items};
 
-/// What a client may ask of a stored response. None of it is served here; each is refused by its name.
-#[derive(Debug, Default, Deserialize)]
-pub struct Asked {
-    stream: Option<String>,
-    starting_after: Option<String>,
-    include: Option<String>,
-    #[serde(rename = "include[]")]
-    include_list: Option<String>,
-}
-
-impl Asked {
-    fn check(&self) -> Result<(), Problem> {
-        let named = [
-            ("stream", self.stream.as_ref().filter(|asked| *asked != "false")),
-            ("starting_after", self.starting_after.as_ref()),
-            ("include", self.include.as_ref().or(self.include_list.as_ref())),
-        ];
-        match named.iter().find(|(_, asked)| asked.is_some()) {
-            None => Ok(()),
-            Some((name, _)) => Err(Problem::Invalid {
-                param: Some((*name).to_owned()),
-                code: "unsupported_parameter",
-                message: format!(
-                    "`{name}` is not taken here: leave it out; GET /v1/jobs/{{id}}/events follows work as it runs"
-                ),
-            }),
-        }
-    }
-}
+/// Between two looks at a response on which nobody works yet.
+const LOOK: Duration = Duration::from_millis(300);
+/// The longest that a stream waits for somebody to begin.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "applications", security(("api_key" = [])),
-    params(("id" = String, Path, description = "The response's id: `resp_…`")),
+    params(
+        ("id" = String, Path, description = "The response's id: `resp_…`"),
+        ("stream" = Option<String>, Query, description = "`true`: its events, as they come or as they came"),
+        ("starting_after" = Option<String>, Query, description = "With `stream`: those behind this `sequence_number`"),
+        ("include" = Option<String>, Query, description = "What its request had included; nothing can be added"),
+    ),
     responses(
         (status = 200, body = Object, description = "The response as it stands", content_type = "application/json"),
         DialectErrors
@@ -63,12 +49,16 @@ pub async fn show(
     State(engine): State<Engine>,
     caller: Caller,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(pairs): Query<Vec<(String, String)>>,
 ) -> Response {
     let shown = async {
-        asked.check()?;
+        let asked = Asked::read(&pairs)?;
         let snapshot = find(&engine, caller.owner, &id).await?;
-        shown(&engine, &snapshot).await
+        if asked.includes() {
+            let form = Form::whole(&snapshot.job);
+            asked.check_include(&rendering(&engine, caller.owner, snapshot.job.id, &form).await?.request)?;
+        }
+        if asked.stream { streamed(&engine, snapshot, asked.after).await } else { shown(&engine, &snapshot).await }
     };
     shown.await.unwrap_or_else(|problem| problem.answer(Shape::of(Dialect::Responses)))
 }
@@ -89,6 +79,47 @@ pub async fn cancel(State(engine): State<Engine>, caller: Caller, Path(id): Path
         shown(&engine, &snapshot).await
     };
     cancelled.await.unwrap_or_else(|problem| problem.answer(Shape::of(Dialect::Responses)))
+}
+
+/// The response's events behind the one that the client has: what is there, then what comes. An event has the same number
+/// whenever it is told, since both the chunks and what is made of them are the same.
+async fn streamed(engine: &Engine, mut snapshot: Snapshot, after: Option<u64>) -> Result<Response, Problem> {
+    let (owner, job) = (snapshot.job.owner, snapshot.job.id);
+    let form = Form::events(&snapshot.job, after);
+    let until = Instant::now() + LONGEST_WAIT;
+    loop {
+        match snapshot.job.state {
+            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => {
+                return replay(engine, &snapshot, &form).await;
+            }
+            JobState::Running | JobState::Unknown => {
+                let ticket = engine.attach(&snapshot, false);
+                return answer_when_done(engine, owner, ticket, None, &form).await;
+            }
+            JobState::Queued if Instant::now() > until => return Err(Problem::Interrupted { job }),
+            JobState::Queued => sleep(LOOK).await,
+        }
+        snapshot = engine.store().job(owner, job).await?.ok_or(Problem::NotFound)?;
+    }
+}
+
+/// A response is not deleted: while its key can come back, its answer is what keeps the work from being done twice.
+#[utoipa::path(
+    delete, path = "/v1/responses/{id}", tag = "applications", security(("api_key" = [])),
+    params(("id" = String, Path, description = "The response's id: `resp_…`")),
+    responses(DialectErrors)
+)]
+pub async fn delete(State(engine): State<Engine>, caller: Caller, Path(id): Path<String>) -> Response {
+    let refused = match find(&engine, caller.owner, &id).await {
+        Ok(_) => unsupported(
+            "id",
+            "names a response that is kept: it is what a repeated request is answered with, so that nothing is done \
+             twice. What it holds is erased after `jobs.retention`"
+                .to_owned(),
+        ),
+        Err(problem) => problem,
+    };
+    refused.answer(Shape::of(Dialect::Responses))
 }
 
 /// The owner's job behind this response. An id of anything else, or of anybody else, is the same 404 (R11).

@@ -60,6 +60,74 @@ pub struct ModelView {
     pub owned_by: &'static str,
 }
 
+impl ModelView {
+    pub fn of(name: &str) -> Self {
+        ModelView { id: name.to_owned(), object: "model", created: 0, owned_by: "interlock" }
+    }
+}
+
+/// A route, as a model in Anthropic's words. A route has no day of birth: theirs for "not known" is the epoch.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AnthropicModel)]
+pub struct AnthropicModelView {
+    #[serde(rename = "type")]
+    #[schema(rename = "type", pattern = "^model$")]
+    kind: &'static str,
+    id: String,
+    display_name: String,
+    #[schema(format = DateTime)]
+    created_at: &'static str,
+}
+
+impl AnthropicModelView {
+    pub fn of(name: &str) -> Self {
+        AnthropicModelView {
+            kind: "model",
+            id: name.to_owned(),
+            display_name: name.to_owned(),
+            created_at: "1970-01-01T00:00:00Z",
+        }
+    }
+}
+
+/// A page of models in Anthropic's words.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AnthropicModels {
+    data: Vec<AnthropicModelView>,
+    /// More of them in the direction that was asked for.
+    has_more: bool,
+    #[schema(required)]
+    first_id: Option<String>,
+    #[schema(required)]
+    last_id: Option<String>,
+}
+
+impl AnthropicModels {
+    pub fn of(names: &[&str], has_more: bool) -> Self {
+        let id = |name: Option<&&str>| name.map(|name| (*name).to_owned());
+        let data = names.iter().map(|name| AnthropicModelView::of(name)).collect();
+        AnthropicModels { data, has_more, first_id: id(names.first()), last_id: id(names.last()) }
+    }
+}
+
+/// The models, in OpenAI's words or in Anthropic's.
+#[derive(Debug, ToSchema)]
+#[schema(as = Models)]
+#[serde(untagged)]
+pub enum ModelsAnswer {
+    OpenAi(List<ModelView>),
+    Anthropic(AnthropicModels),
+}
+
+/// One of them.
+#[derive(Debug, ToSchema)]
+#[schema(as = OneModel)]
+#[serde(untagged)]
+pub enum ModelAnswer {
+    OpenAi(ModelView),
+    Anthropic(AnthropicModelView),
+}
+
 /// A provider with its circuits and permits, as operators see it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Provider)]

@@ -31,7 +31,7 @@ pub struct NotMeasured {
 pub const NOT_MEASURED: [NotMeasured; 2] = [
     NotMeasured {
         suite: "small-model",
-        wires: &[Wire::OpenAiChat, Wire::AnthropicMessages],
+        wires: &[Wire::OpenAiChat, Wire::AnthropicMessages, Wire::Gemini],
         why: "it asks what a real model knows (the capital of France), and the simulated one knows nothing",
     },
     NotMeasured {
@@ -195,6 +195,7 @@ pub async fn put_up(
     let (protocol, model) = match wire {
         Wire::OpenAiChat => ("openai", "gpt-4.1"),
         Wire::AnthropicMessages => ("anthropic", "claude-sonnet-4-5"),
+        Wire::Gemini => ("gemini", "gemini-2.5-flash"),
     };
     let sim = SimProvider::start("zoo", wire).await?;
     sim.set_models([model]);

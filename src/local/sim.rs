@@ -1,5 +1,5 @@
 //! Simulated providers, for the demo and for tests: real HTTP servers on a free port of the loopback, which speak
-//! OpenAI's chat completions or Anthropic's messages and break in the ways that real ones do, on command.
+//! OpenAI's chat completions, Anthropic's messages or Gemini's generateContent and break in the ways that real ones do, on command.
 //!
 //! They must be strict where the real ones are: a parameter that the mini-model does not honour is refused, never
 //! dropped, so that a contract suite that passes here has proved something. They must never be reachable from another
@@ -7,6 +7,8 @@
 
 mod anthropic;
 mod asked;
+mod embeddings;
+mod gemini;
 mod model;
 mod noise;
 mod openai;
@@ -48,10 +50,12 @@ const BODY_LIMIT: usize = 64 << 20;
 /// The protocol a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// `POST /v1/chat/completions`, `GET /v1/models`.
+    /// `POST /v1/chat/completions`, `POST /v1/embeddings`, `GET /v1/models`.
     OpenAiChat,
     /// `POST /v1/messages`, `POST /v1/messages/count_tokens`, `GET /v1/models`.
     AnthropicMessages,
+    /// `POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent`, `:countTokens`, `GET /v1beta/models`.
+    Gemini,
 }
 
 /// How a provider treats calls that ask for an answer. Model lists and token counts always work: they prove nothing.
@@ -61,7 +65,7 @@ pub enum Behaviour {
     Sound,
     /// Answers 200, and ignores the system prompt, wraps JSON in prose, adds a member and reports usage too low.
     BreaksContract,
-    /// Overloaded: 503 (OpenAI) or 529 (Anthropic), in its own error shape.
+    /// Overloaded: 503, or Anthropic's 529, in its own error shape.
     Refuses,
     /// Takes the request and stays silent until [`SimProvider::release_held`].
     Hangs,
@@ -89,7 +93,7 @@ pub struct SimProvider {
 #[derive(Debug)]
 struct Sim {
     name: String,
-    /// None: both, told apart by path and headers.
+    /// None: all, told apart by path and headers.
     wire: Option<Wire>,
     settings: Mutex<Settings>,
     memory: Memory,
@@ -130,7 +134,7 @@ impl SimProvider {
         SimProvider::listen(name, Some(wire), SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    /// Starts a sound provider on an address of the loopback; without a wire it speaks both.
+    /// Starts a sound provider on an address of the loopback; without a wire it speaks all.
     pub async fn listen(name: impl Into<String>, wire: Option<Wire>, at: SocketAddr) -> io::Result<SimProvider> {
         if !at.ip().is_loopback() {
             let why = format!("{at} is not on the loopback: a simulated provider serves this machine only");
@@ -166,9 +170,10 @@ impl SimProvider {
         &self.sim.name
     }
 
-    /// What goes into a provider's `base_url`: it ends in `/v1`.
+    /// What goes into a provider's `base_url`: it ends in `/v1`, in `/v1beta` where only Gemini's format is spoken.
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        let version = if self.sim.wire == Some(Wire::Gemini) { "v1beta" } else { "v1" };
+        format!("http://{}/{version}", self.address)
     }
 
     pub fn set_behaviour(&self, behaviour: Behaviour) {
@@ -258,14 +263,18 @@ impl Sim {
         }
     }
 
-    /// Anthropic's clients name the version of its API in every call.
+    /// Anthropic's clients name the version of its API in every call, Google's send their key in a header of its own.
     fn spoken(&self, headers: &HeaderMap, path: &str) -> Wire {
         let anthropic = path.starts_with("/v1/messages") || headers.contains_key("anthropic-version");
-        self.wire.unwrap_or(if anthropic { Wire::AnthropicMessages } else { Wire::OpenAiChat })
+        self.wire.unwrap_or(match () {
+            () if path.starts_with("/v1beta/") || headers.contains_key("x-goog-api-key") => Wire::Gemini,
+            () if anthropic => Wire::AnthropicMessages,
+            () => Wire::OpenAiChat,
+        })
     }
 
     async fn respond(&self, wire: Wire, settings: &Settings, request: Call) -> Result<Response, Fault> {
-        let Call { method, path, headers, body, id } = request;
+        let Call { method, path, query, headers, body, id } = request;
         let key = settings.key.as_deref();
         let allowed = wire::check_key(&headers, key, wire);
         let asked = |behaviour| Asked { settings, behaviour, memory: &self.memory, id: &id };
@@ -290,6 +299,24 @@ impl Sim {
                 anthropic::check_version(&headers)?;
                 anthropic::count_tokens(&wire::parse(&body)?, settings)
             }
+            (Wire::OpenAiChat, &Method::POST, "/v1/embeddings") => {
+                let parsed = wire::parse(&body);
+                self.admit(wire, &headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
+                embeddings::embed(&parsed?, settings)
+            }
+            (Wire::Gemini, method, path) => match gemini::called(method, path, query.as_deref()) {
+                None => allowed.and(Err(Fault::NoRoute { asked: format!("{method} {path}") })),
+                Some(gemini::Called::Models(id)) => allowed.and_then(|()| gemini::models(id, settings)),
+                Some(gemini::Called::Count(model)) => {
+                    allowed?;
+                    gemini::count_tokens(&gemini::parse(&body, model)?, settings)
+                }
+                Some(gemini::Called::Generate(model, form)) => {
+                    let parsed = gemini::parse(&body, model);
+                    let behaviour = self.admit(wire, &headers, parsed.as_ref().unwrap_or(&Value::Null), key).await?;
+                    gemini::complete(&parsed?, form, &asked(behaviour))
+                }
+            },
             _ => allowed.and(Err(Fault::NoRoute { asked: format!("{method} {path}") })),
         }
     }
@@ -299,6 +326,7 @@ impl Sim {
 struct Call {
     method: Method,
     path: String,
+    query: Option<String>,
     headers: HeaderMap,
     body: Bytes,
     id: String,
@@ -324,18 +352,21 @@ async fn serve(State(sim): State<Arc<Sim>>, method: Method, uri: Uri, headers: H
     let id = format!("req_{}_{}", sim.name, sim.served.fetch_add(1, Ordering::Relaxed) + 1);
     let wire = sim.spoken(&headers, uri.path());
     let settings = sim.settings().clone();
-    let call = Call { method, path: uri.path().to_owned(), headers, body, id: id.clone() };
+    let (path, query) = (uri.path().to_owned(), uri.query().map(str::to_owned));
+    let call = Call { method, path, query, headers, body, id: id.clone() };
     let mut response = sim.respond(wire, &settings, call).await.unwrap_or_else(|fault| {
         let told = settings.acts().find_map(|act| if let Act::Error(tell) = act { tell(&fault, wire) } else { None });
         match (told, wire) {
             (Some(raw), _) => wire::raw(raw),
             (None, Wire::OpenAiChat) => openai::fault(&fault),
             (None, Wire::AnthropicMessages) => anthropic::fault(&fault, &id),
+            (None, Wire::Gemini) => gemini::fault(&fault),
         }
     });
     let name = match wire {
         Wire::OpenAiChat => "x-request-id",
         Wire::AnthropicMessages => "request-id",
+        Wire::Gemini => "x-goog-request-id",
     };
     if let Ok(value) = id.parse() {
         response.headers_mut().insert(name, value);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Official clients against the gateway: bash tests/clients/run.sh
 #
-# Installs the locked requirements into target/clients (PyPI, npm), builds the gateway, and runs both folders' tests.
+# Installs the locked requirements into target/clients (PyPI, npm), builds the gateway, and runs each folder's tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 place="$PWD/${CARGO_TARGET_DIR:-target}"
@@ -9,11 +9,14 @@ place="$PWD/${CARGO_TARGET_DIR:-target}"
 tests="$PWD/tests/clients"
 mkdir -p "$place/clients"
 
-if ! cmp -s "$tests/python/requirements.txt" "$place/clients/venv/installed"; then
-    python3 -m venv --clear "$place/clients/venv"
-    "$place/clients/venv/bin/pip" install --quiet --disable-pip-version-check -r "$tests/python/requirements.txt"
-    cp "$tests/python/requirements.txt" "$place/clients/venv/installed"
-fi
+# Google's client wants older versions of what the others use: a folder with requirements of its own.
+for folder in python google; do
+    if ! cmp -s "$tests/$folder/requirements.txt" "$place/clients/$folder/installed"; then
+        python3 -m venv --clear "$place/clients/$folder"
+        "$place/clients/$folder/bin/pip" install --quiet --disable-pip-version-check -r "$tests/$folder/requirements.txt"
+        cp "$tests/$folder/requirements.txt" "$place/clients/$folder/installed"
+    fi
+done
 mkdir -p "$place/clients/node"
 cp "$tests"/node/*.json "$tests"/node/*.js "$place/clients/node/"
 if ! cmp -s "$tests/node/package-lock.json" "$place/clients/node/installed"; then
@@ -23,12 +26,14 @@ fi
 
 cargo build --locked --quiet
 export INTERLOCK="${INTERLOCK:-$place/debug/interlock}"
-python="$place/clients/venv/bin/python"
 
 # Translated answers, judged by the official SDKs' own models.
 INTERLOCK_TRANSLATED="$place/clients/translated.jsonl" \
     cargo test --locked --quiet -p interlock-providers --lib translated::
-"$python" "$tests/python/translated.py" "$place/clients/translated.jsonl"
+"$place/clients/python/bin/python" "$tests/python/translated.py" "$place/clients/translated.jsonl"
 
-"$python" "$tests/world.py" "$python" -m pytest -q -p no:cacheprovider "$tests/python"
+for folder in python google; do
+    python="$place/clients/$folder/bin/python"
+    "$python" "$tests/world.py" "$python" -m pytest -q -p no:cacheprovider "$tests/$folder"
+done
 "$python" "$tests/world.py" node --test "$place/clients/node/"

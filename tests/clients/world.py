@@ -3,8 +3,9 @@
     python world.py COMMAND...
 
 Starts `interlock sim`, a provider that breaks in a way named by the model, and `interlock serve` on a private Postgres,
-all on free ports of the loopback; runs the command with GATEWAY, GATEWAY_KEY and FAULTY in its environment; stops
-everything. INTERLOCK names the binary.
+all on free ports of the loopback; runs the command with GATEWAY, GATEWAY_KEY and FAULTY in its environment, and SIM,
+STRICT_SIM and BROKEN_SIM for those who ask a simulated provider themselves; stops everything. INTERLOCK names the
+binary.
 """
 
 import json
@@ -29,6 +30,11 @@ FAULTS = {
     "overloaded": (503, {}, "overloaded", "The engine is overloaded"),
     "forbidden": (401, {}, "invalid_api_key", "Incorrect API key provided"),
     "refusing": (400, {}, "invalid_request_error", "'temperature' is too high"),
+}
+SIMS = {
+    "SIM": [],
+    "STRICT_SIM": ["--model", "gemini-2.5-flash", "--window", "512"],
+    "BROKEN_SIM": ["--model", "gemini-2.5-flash", "--misbehave", "bad-request-as-500"],
 }
 SLOW = 2.0
 ROUTES = ["slow", *FAULTS]
@@ -71,9 +77,11 @@ def settings(sim, faulty):
         '[server]\nlisten = "127.0.0.1:0"\noperator_listen = "127.0.0.1:0"\noperator_token = "env:OPERATOR_TOKEN"\n',
         f'[providers.openai]\nadapter = "openai"\nbase_url = "{sim}"\n',
         f'[providers.anthropic]\nadapter = "anthropic"\nbase_url = "{sim}"\n',
+        f'[providers.google]\nadapter = "gemini"\nbase_url = "{sim}beta"\napi_key = "env:OPERATOR_TOKEN"\n',
         f'[providers.faulty]\nadapter = "openai"\nbase_url = "{faulty}"\n',
         '[routes.chat]\ntargets = ["openai/sim-1"]\n',
         '[routes.claude]\ntargets = ["anthropic/sim-1"]\n',
+        '[routes.gemini]\ntargets = ["google/sim-1"]\n',
         *routes,
     ])
 
@@ -96,10 +104,12 @@ def main(command):
     faulty_at = f"http://127.0.0.1:{faulty.server_port}"
     running = []
     try:
-        sim, sim_at = start(binary, "sim", "--listen", "127.0.0.1:0")
-        running.append(sim)
+        sims = {}
+        for name, arguments in SIMS.items():
+            sim, sims[name] = start(binary, "sim", "--listen", "127.0.0.1:0", *arguments)
+            running.append(sim)
         config = here / "interlock.toml"
-        config.write_text(settings(sim_at, faulty_at))
+        config.write_text(settings(sims["SIM"], faulty_at))
         env = {**os.environ, "OPERATOR_TOKEN": "operator-token-of-the-client-tests", "INTERLOCK_LOG": "error"}
         at = {"cwd": here, "env": env}
         gateway, gateway_at = start(binary, "--config", str(config), "serve", **at)
@@ -107,7 +117,7 @@ def main(command):
         made = subprocess.run([binary, "--config", str(config), "--json", "key", "create", "--owner", "clients"],
                               check=True, capture_output=True, text=True, **at)
         key = json.loads(made.stdout)["key"]
-        world = {"GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at}
+        world = {"GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
         return subprocess.run(command, env={**os.environ, **world}).returncode
     finally:
         for process in reversed(running):

@@ -73,6 +73,8 @@ async fn what_is_answered_is_what_is_documented() {
         answer
     };
     let job = client.chat("k", &ask("hi")).await.expect(200).job_id();
+    let response = client.request(Method::POST, "/v1/responses").key("r");
+    let response = response.json(&json!({ "model": "support", "input": "hi" })).send().await.expect(200).json();
     alpha.always(Reply::answer("late").held());
     let lost = check("post", "/v1/chat/completions", client.chat("lost", &ask("hi")).await.expect(504)).job_id();
     check("get", "/v1/jobs/{id}", client.get(&format!("/v1/jobs/{job}")).await.expect(200));
@@ -82,6 +84,20 @@ async fn what_is_answered_is_what_is_documented() {
     check("get", "/v1/jobs", client.get("/v1/jobs").await.expect(200));
     check("get", "/v1/models", client.get("/v1/models").await.expect(200));
     check("get", "/v1/models", client.anonymous(Method::GET, "/v1/models").send().await.expect(401));
+    let as_anthropic = |path: &str| client.request(Method::GET, path).header("anthropic-version", "2023-06-01");
+    let page = check("get", "/v1/models", as_anthropic("/v1/models?limit=1").send().await.expect(200)).json();
+    assert_eq!((&page["first_id"], &page["data"][0]["type"]), (&json!("support"), &json!("model")));
+    check("get", "/v1/models", as_anthropic("/v1/models?limit=0").send().await.expect(400));
+    for path in ["/v1/models/support", "/v1/models/nowhere"] {
+        let status = if path.ends_with("support") { 200 } else { 404 };
+        check("get", "/v1/models/{id}", client.get(path).await.expect(status));
+        let anthropic = check("get", "/v1/models/{id}", as_anthropic(path).send().await.expect(status));
+        assert!(anthropic.header("request-id").is_some(), "{path}");
+    }
+    let items = format!("/v1/responses/{}/input_items", response["id"].as_str().expect("an id"));
+    check("get", "/v1/responses/{id}/input_items", client.get(&items).await.expect(200));
+    let path = items.trim_end_matches("/input_items");
+    check("delete", "/v1/responses/{id}", client.request(Method::DELETE, path).send().await.expect(400));
     check("get", "/v1/responses/{id}", client.get("/v1/responses/resp_none").await.expect(404));
     check("get", "/admin/v1/jobs", operator.get("/admin/v1/jobs?state=unknown").await.expect(200));
     check("get", "/admin/v1/jobs/{id}", operator.get(&format!("/admin/v1/jobs/{lost}")).await.expect(200));

@@ -36,7 +36,7 @@ impl Writer {
     pub fn new(rendering: &Rendering) -> Self {
         Writer {
             rendering: rendering.clone(),
-            events: Events::default(),
+            events: Events::after(rendering.after),
             response: None,
             items: Vec::new(),
             open: None,
@@ -211,6 +211,7 @@ impl EventWriter for Writer {
         for (name, value) in error.iter().filter(|(name, _)| *name != "type") {
             event.insert(name, value.clone());
         }
+        self.events.behind_what_is_known();
         self.events.tell_object("error", event);
         self.events.take()
     }
@@ -219,7 +220,7 @@ impl EventWriter for Writer {
 /// A whole stored answer as the events of its response.
 pub(crate) fn of_whole(rendering: &Rendering, stored: &Bytes) -> Option<Bytes> {
     let whole = Json::parse(&reply::whole(rendering, stored)?).ok()?.into_object()?;
-    let mut events = Events::default();
+    let mut events = Events::after(rendering.after);
     let mut begun = whole.clone();
     begun.insert("status", "in_progress");
     begun.insert("output", Vec::new());

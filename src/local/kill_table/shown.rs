@@ -120,6 +120,7 @@ impl Wire {
         match self {
             Wire::OpenAiChat => "openai",
             Wire::AnthropicMessages => "anthropic",
+            Wire::Gemini => "gemini",
         }
     }
 }

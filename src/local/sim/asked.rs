@@ -1,7 +1,7 @@
 //! One call for an answer on its way through a provider: where the mini-model is asked, where its noise comes from, and
 //! where a misbehaving provider does something else.
 //!
-//! Both protocols pass through here, so that a row of the zoo does the same in either.
+//! All protocols pass through here, so that a row of the zoo does the same in each.
 
 use std::borrow::Cow;
 

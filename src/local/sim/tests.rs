@@ -71,6 +71,10 @@ async fn ask(sim: &SimProvider, more: Value) -> Got {
             wire::extend(&mut body, json!({"max_tokens": 1000}));
             ("/messages", "anthropic-version: 2023-06-01\r\n")
         }
+        Wire::Gemini => {
+            body = json!({});
+            ("/models/m:generateContent", "")
+        }
     };
     wire::extend(&mut body, more);
     send(sim, "POST", path, headers, &body.to_string()).await
@@ -80,11 +84,12 @@ fn user(text: &str) -> Value {
     json!([{"role": "user", "content": text}])
 }
 
-/// The text of a complete answer, in either protocol.
+/// The text of a complete answer, in any protocol.
 fn text(got: &Got) -> String {
     let value = got.json();
     assert_eq!(got.status, 200, "{value}");
     let content = value.pointer("/choices/0/message/content").or(value.pointer("/content/0/text"));
+    let content = content.or(value.pointer("/candidates/0/content/parts/0/text"));
     content.and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
@@ -412,4 +417,63 @@ async fn a_dropped_provider_is_gone() {
         assert!(Instant::now() < end);
         tokio::task::yield_now().await;
     }
+}
+
+async fn gemini() -> SimProvider {
+    SimProvider::start("gamma", Wire::Gemini).await.unwrap()
+}
+
+#[tokio::test]
+async fn googles_own_schemas_are_read_as_what_they_mean() {
+    let sim = gemini().await;
+    let schema = json!({"type": "OBJECT", "required": ["category", "note", "tags"], "propertyOrdering": ["note"],
+        "properties": {"category": {"type": "STRING", "enum": ["billing"]}, "note": {"type": "STRING", "nullable": true},
+            "tags": {"type": "ARRAY", "minItems": "2", "items": {"type": "INTEGER"}}}});
+    let contents = json!([{"role": "user", "parts": [{"text": "I was charged twice"}]}]);
+    let config = json!({"responseMimeType": "application/json", "responseSchema": schema});
+    let got = ask(&sim, json!({"contents": contents, "generationConfig": config})).await;
+    let value: Value = serde_json::from_str(&text(&got)).unwrap();
+    assert_eq!(value["category"], "billing", "{value}");
+    let tags = value["tags"].as_array().unwrap();
+    assert!(tags.len() >= 2 && tags.iter().all(Value::is_i64), "{value}");
+}
+
+#[tokio::test]
+async fn gemini_refuses_by_name_what_it_could_only_drop() {
+    let sim = gemini().await;
+    sim.set_models(["m"]);
+    sim.set_key("right");
+    let hi = json!([{"role": "user", "parts": [{"text": "hi"}]}]);
+    let post = async |path: &str, key: &str, body: Value| {
+        let headers = format!("x-goog-api-key: {key}\r\n");
+        send(&sim, "POST", path, &headers, &body.to_string()).await
+    };
+    let at = "/models/m:generateContent";
+    for (path, key, body, status, word) in [
+        (at, "right", json!({"contents": hi, "invented": 1}), 400, "INVALID_ARGUMENT"),
+        (at, "right", json!({"contents": hi, "generationConfig": {"topP": 2}}), 400, "INVALID_ARGUMENT"),
+        (at, "right", json!({"contents": hi, "generationConfig": {"thinkingConfig": {}}}), 400, "INVALID_ARGUMENT"),
+        (at, "right", json!({"contents": []}), 400, "INVALID_ARGUMENT"),
+        (at, "wrong", json!({"contents": hi}), 400, "INVALID_ARGUMENT"),
+        ("/models/other:generateContent", "right", json!({"contents": hi}), 404, "NOT_FOUND"),
+        ("/models/m:embedContent", "right", json!({"contents": hi}), 404, "NOT_FOUND"),
+    ] {
+        let got = post(path, key, body.clone()).await;
+        assert_eq!((got.status, &got.json()["error"]["status"]), (status, &json!(word)), "{path} {body}");
+    }
+    let declared = |schema: &str| {
+        let mut declared = json!({"name": "find_order"});
+        declared[schema] = json!({"type": "object", "properties": {"order_id": {"type": "integer"}}});
+        let contents = json!([{"parts": [{"text": "call find_order for {\"order_id\": 7}"}]}]);
+        json!({"contents": contents, "tools": [{"function_declarations": [declared]}]})
+    };
+    for spelling in ["parametersJsonSchema", "parameters_json_schema"] {
+        let called = post(at, "right", declared(spelling)).await.json();
+        let args = called.pointer("/candidates/0/content/parts/0/functionCall/args");
+        assert_eq!(args, Some(&json!({"order_id": 7})), "{spelling}: {called}");
+    }
+    assert_eq!(post(at, "right", declared("schema")).await.status, 400, "a declaration's member that is none");
+    let counted = post("/models/m:countTokens", "right", json!({"contents": hi})).await.json();
+    let billed = post(at, "right", json!({"contents": hi})).await.json();
+    assert_eq!(counted["totalTokens"], billed["usageMetadata"]["promptTokenCount"]);
 }

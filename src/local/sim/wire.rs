@@ -1,4 +1,4 @@
-//! What both protocols share: reading a body strictly, what can be wrong with a call, and an event stream as a body.
+//! What all protocols share: reading a body strictly, what can be wrong with a call, and an event stream as a body.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -50,12 +50,16 @@ pub(super) fn parse(body: &[u8]) -> Result<Value, Fault> {
     }
 }
 
-/// OpenAI takes the key as a bearer token, Anthropic that way or as `x-api-key`.
+/// OpenAI takes the key as a bearer token, Anthropic that way or as `x-api-key`, Google as `x-goog-api-key`.
 pub(super) fn check_key(headers: &HeaderMap, key: Option<&str>, wire: Wire) -> Result<(), Fault> {
     let Some(key) = key else { return Ok(()) };
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    let own = text("x-api-key").filter(|_| wire == Wire::AnthropicMessages);
+    let own = match wire {
+        Wire::OpenAiChat => None,
+        Wire::AnthropicMessages => text("x-api-key"),
+        Wire::Gemini => text("x-goog-api-key"),
+    };
     if bearer.or(own) == Some(key) { Ok(()) } else { Err(Fault::WrongKey) }
 }
 

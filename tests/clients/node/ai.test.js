@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateObject, generateText, streamText, tool } from "ai";
+import { APICallError, embedMany, generateObject, generateText, streamText, tool } from "ai";
 import { z } from "zod";
 import { apiKey, baseURL, intent, models, providerCalls } from "./world.js";
 
@@ -32,6 +32,18 @@ for (const model of models) {
     assert.deepEqual(made.toolCalls.map((call) => call.input), [{ number: 1 }, { number: 2 }]);
   });
 }
+
+for (const [model, statusCode] of [["limited", 429], ["broken", 502], ["refusing", 400], ["no-such-route", 404]]) {
+  test(`${model} raises an APICallError`, async () => {
+    const asked = generateText({ model: interlock(model), prompt: "hello", headers: intent(), maxRetries: 0 });
+    await assert.rejects(asked, (error) => APICallError.isInstance(error) && error.statusCode === statusCode);
+  });
+}
+
+test("embeddings", async () => {
+  const made = await embedMany({ model: interlock.textEmbeddingModel("chat"), values: ["a", "b"], headers: intent() });
+  assert.deepEqual(made.embeddings.map((vector) => vector.length), [64, 64]);
+});
 
 test("its retries are one job: a provider that is never called twice for one answer", async () => {
   const before = await providerCalls("slow");

@@ -18,6 +18,50 @@ for (const model of models) {
   });
 }
 
+for (const model of models) {
+  test(`${model}: parallel tools, whole and streamed, and their results`, async () => {
+    const input_schema = { type: "object", properties: { number: { type: "integer" } }, required: ["number"] };
+    const tools = [{ name: "find_order", description: "Finds an order.", input_schema }];
+    const said = [{ role: "user", content: 'find_order for {"number": 1} and {"number": 2}' }];
+    const asked = { model, max_tokens: 200, messages: said, tools, tool_choice: { type: "any" } };
+    const whole = await client.messages.create(asked, { headers: intent() });
+    const streamed = await client.messages.stream(asked, { headers: intent() }).finalMessage();
+    const uses = (answer) => answer.content.filter((block) => block.type === "tool_use");
+    for (const answer of [whole, streamed]) {
+      assert.deepEqual(uses(answer).map((use) => use.input), [{ number: 1 }, { number: 2 }]);
+    }
+    const results = uses(whole).map((use) => ({ type: "tool_result", tool_use_id: use.id, content: "shipped" }));
+    const talk = [...said, { role: "assistant", content: whole.content }, { role: "user", content: results }];
+    const after = await client.messages.create({ model, max_tokens: 200, messages: talk, tools }, { headers: intent() });
+    assert.match(after.content[0].text, /shipped/);
+  });
+}
+
+for (const [model, raised, status] of [
+  ["broken", Anthropic.InternalServerError, 502],
+  ["overloaded", Anthropic.InternalServerError, 503],
+  ["refusing", Anthropic.BadRequestError, 400],
+  ["no-such-route", Anthropic.NotFoundError, 404],
+]) {
+  test(`${model} raises its class`, async () => {
+    const body = { model, max_tokens: 10, messages: hello };
+    const asked = client.messages.create(body, { headers: intent(), maxRetries: 0 });
+    await assert.rejects(asked, (error) => error instanceof raised && error.status === status);
+  });
+}
+
+test("models, tokens, a conflict", async () => {
+  const names = [];
+  for await (const model of client.models.list({ limit: 2 })) names.push(model.id);
+  assert.ok(models.every((model) => names.includes(model)), names.join(" "));
+  assert.equal((await client.models.retrieve("claude")).type, "model");
+  assert.ok((await client.messages.countTokens({ model: "claude", messages: hello })).input_tokens > 0);
+  const headers = intent();
+  await client.messages.create({ model: "chat", max_tokens: 10, messages: hello }, { headers });
+  const other = client.messages.create({ model: "chat", max_tokens: 11, messages: hello }, { headers });
+  await assert.rejects(other, Anthropic.ConflictError);
+});
+
 test("errors raise their class, retries are one call", async () => {
   const limited = { model: "limited", max_tokens: 10, messages: hello };
   const asked = client.messages.create(limited, { headers: intent(), maxRetries: 0 });

@@ -55,6 +55,33 @@ for (const model of models) {
   });
 }
 
+for (const model of models) {
+  test(`${model}: a response, its stream, and the stream taken up again`, async () => {
+    const headers = intent();
+    const asked = { model, input: "hello there", background: true, stream: true };
+    const first = [];
+    for await (const event of await client.responses.create(asked, { headers })) {
+      first.push(event);
+      if (first.length === 5) break;
+    }
+    const id = first[0].response.id;
+    const rest = [];
+    for await (const event of await client.responses.retrieve(id, { stream: true, starting_after: 4 })) rest.push(event);
+    assert.deepEqual([...first, ...rest].map((event) => event.sequence_number), [...first, ...rest].map((_, at) => at));
+    assert.match(rest.at(-1).response.output[0].content[0].text, /hello there/);
+    assert.equal((await client.responses.retrieve(id)).status, "completed");
+  });
+}
+
+test("embeddings and models", async () => {
+  const made = await client.embeddings.create({ model: "chat", input: ["a", "b"] }, { headers: intent() });
+  assert.deepEqual(made.data.map((item) => item.embedding.length), [64, 64]);
+  const names = [];
+  for await (const model of client.models.list()) names.push(model.id);
+  assert.ok(models.every((model) => names.includes(model)), names.join(" "));
+  assert.equal((await client.models.retrieve("chat")).object, "model");
+});
+
 for (const [model, raised, status] of [
   ["limited", OpenAI.RateLimitError, 429],
   ["broken", OpenAI.InternalServerError, 502],

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 export const gateway = process.env.GATEWAY;
 export const baseURL = `${gateway}/v1`;
 export const apiKey = process.env.GATEWAY_KEY;
-export const models = ["chat", "claude"];
+export const models = ["chat", "claude", "gemini"];
 export const hello = [{ role: "user", content: "hello there" }];
 
 /** The header of one intent: sent again, it is the same job. */

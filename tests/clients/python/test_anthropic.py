@@ -1,16 +1,25 @@
 """Anthropic's own Python client, against routes of both wire formats."""
 
+import asyncio
 import os
 
 import anthropic
 import pytest
+from pydantic import BaseModel
 
 HELLO = [{"role": "user", "content": "hello there"}]
 TOOL = {
     "name": "find_order", "description": "Finds an order by its number.",
     "input_schema": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
 }
-MODELS = ["chat", "claude"]
+
+
+class Ticket(BaseModel):
+    title: str
+    urgent: bool
+
+
+MODELS = ["chat", "claude", "gemini"]
 
 
 @pytest.fixture
@@ -66,6 +75,8 @@ def test_parallel_tools(client, intent, model):
     [
         ("limited", anthropic.RateLimitError, 429),
         ("broken", anthropic.InternalServerError, 502),
+        ("overloaded", anthropic.InternalServerError, 503),
+        ("forbidden", anthropic.InternalServerError, 502),
         ("refusing", anthropic.BadRequestError, 400),
         ("no-such-route", anthropic.NotFoundError, 404),
     ],
@@ -89,6 +100,50 @@ def test_retries_after_timeouts_are_one_call_at_the_provider(client, intent, pro
     impatient = client.with_options(timeout=0.7, max_retries=5)
     answer = impatient.messages.create(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
     assert (answer.content[0].text, provider_calls("slow") - before) == ("late", 1)
+
+
+def test_models(client):
+    names = [model.id for model in client.models.list(limit=2)]
+    assert {"chat", "claude", "gemini"} <= set(names) and len(names) == len(set(names)) > 2, "page after page"
+    assert client.models.retrieve("claude").display_name == "claude"
+    with pytest.raises(anthropic.NotFoundError):
+        client.models.retrieve("no-such-route")
+
+
+def test_a_timeout_is_raised_and_the_answer_is_there_later(client, intent, provider_calls):
+    before = provider_calls("slow")
+    asked = dict(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
+    with pytest.raises(anthropic.APITimeoutError):
+        client.with_options(timeout=0.4, max_retries=0).messages.create(**asked)
+    assert (client.messages.create(**asked).content[0].text, provider_calls("slow") - before) == ("late", 1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_parse_helper(client, intent, model):
+    asked = dict(model=model, max_tokens=200, messages=[{"role": "user", "content": "Login is broken"}])
+    parsed = client.messages.parse(**asked, output_format=Ticket, extra_headers=intent)
+    assert isinstance(parsed.parsed_output, Ticket)
+
+
+def test_a_wrong_key_and_a_missing_one(client, intent):
+    stranger = client.with_options(api_key="ilk_nobody", max_retries=0)
+    with pytest.raises(anthropic.AuthenticationError):
+        stranger.messages.create(model="chat", max_tokens=10, messages=HELLO, extra_headers=intent)
+    with pytest.raises(anthropic.BadRequestError, match="Idempotency-Key"):
+        client.messages.create(model="chat", max_tokens=10, messages=HELLO)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_async_clicks_and_stream(api_key, intent, model):
+    async def asked():
+        async with anthropic.AsyncAnthropic(base_url=os.environ["GATEWAY"], api_key=api_key) as client:
+            body = dict(model=model, max_tokens=100, messages=HELLO, extra_headers=intent)
+            clicks = await asyncio.gather(*(client.messages.create(**body) for _ in range(4)))
+            async with client.messages.stream(**body) as stream:
+                return {answer.id for answer in clicks}, clicks[0].content[0].text, await stream.get_final_text()
+
+    ids, whole, streamed = asyncio.run(asked())
+    assert len(ids) == 1 and "hello there" in whole and streamed == whole
 
 
 def test_count_tokens(client):

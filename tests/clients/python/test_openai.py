@@ -19,7 +19,7 @@ LOOKUP = {
         },
     },
 }
-MODELS = ["chat", "claude"]
+MODELS = ["chat", "claude", "gemini"]
 
 
 class Ticket(BaseModel):
@@ -97,6 +97,18 @@ def test_parse_helper(client, intent, model):
     asked = [{"role": "user", "content": "Login is broken for everybody, urgent."}]
     answer = client.chat.completions.parse(model=model, messages=asked, response_format=Ticket, extra_headers=intent)
     assert isinstance(answer.choices[0].message.parsed, Ticket)
+
+
+def test_embeddings(client, intent):
+    asked = dict(model="chat", input=["a lost parcel", "the parcel was lost", "weather"], extra_headers=intent)
+    made = client.embeddings.create(**asked)
+    one, two, other = [item.embedding for item in made.data]
+    near = lambda a, b: sum(x * y for x, y in zip(a, b))
+    assert abs(near(one, one) - 1) < 1e-3 and near(one, two) > near(one, other)
+    assert made.usage.prompt_tokens == made.usage.total_tokens > 5
+    assert client.embeddings.create(**asked) == made
+    with pytest.raises(openai.BadRequestError):
+        client.embeddings.create(**{**asked, "model": "claude", "extra_headers": {"Idempotency-Key": "e"}})
 
 
 def test_models(client):

@@ -6,7 +6,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-MODELS = ["chat", "claude"]
+MODELS = ["chat", "claude", "gemini"]
 TOOL = {
     "type": "function", "name": "find_order", "description": "Finds an order by its number.", "strict": False,
     "parameters": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
@@ -48,6 +48,23 @@ def test_parallel_tools_and_parse(client, intent, model):
     second = {"Idempotency-Key": intent["Idempotency-Key"] + "-2"}
     parsed = client.responses.parse(model=model, input="Login is broken", text_format=Ticket, extra_headers=second)
     assert isinstance(parsed.output_parsed, Ticket)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_background_stream_is_taken_up_where_it_was_left(client, intent, model):
+    asked = dict(model=model, input="hello there", background=True, stream=True, extra_headers=intent)
+    stream = client.responses.create(**asked)
+    first = [next(stream) for _ in range(5)]
+    stream.close()
+    id = first[0].response.id
+    rest = list(client.responses.retrieve(id, stream=True, starting_after=first[-1].sequence_number))
+    events = list(client.responses.retrieve(id, stream=True))
+    assert [event.to_dict() for event in events] == [event.to_dict() for event in first + rest]
+    assert rest[-1].type == "response.completed" and "hello there" in rest[-1].response.output_text
+    items = client.responses.input_items.list(id)
+    assert [item.content[0].text for item in items] == ["hello there"]
+    with pytest.raises(openai.BadRequestError, match="retention"):
+        client.responses.delete(id)
 
 
 @pytest.mark.parametrize(

@@ -300,3 +300,96 @@ async fn nothing_is_lost_between_a_client_and_a_provider_of_the_same_dialect() {
     let told = events(&whole(stream(&client, "k", &serde_json::from_str(asked).expect("JSON")).await).await);
     assert_eq!(told.last().expect("an event")["response"], answer.json());
 }
+
+#[tokio::test]
+async fn a_background_stream_goes_on_from_a_number_and_replays_the_same_numbers() {
+    let alpha = ScriptedUpstream::start().await;
+    alpha.next(Stream::begin().words(&["one "]).then(Piece::Hold).words(&["two"]).sound());
+    let app = App::start(&Settings::one(&alpha, CLOCKS)).await;
+    let (client, stranger) = (app.client("acme").await, app.client("evil").await);
+    let mut first = stream(&client, "k", &with(json!({ "background": true }))).await;
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        seen.push(first.next().await.expect("an event"));
+    }
+    drop(first);
+    let id = client.job_with_key("k").await["id"].as_str().map(id_of).expect("a job");
+    let from = |after: u64| format!("{PATH}/{id}?stream=true&starting_after={after}");
+    let running = client.request(Method::GET, &from(3)).open().await;
+    let whole_of_it = client.request(Method::GET, &format!("{PATH}/{id}?stream=true")).open().await;
+    alpha.release();
+    let all = whole(whole_of_it).await;
+    assert_eq!((&all[..5], all.len()), (&seen[..], 10), "from its beginning, the same events");
+    assert_eq!(whole(running).await, all[4..], "while it runs: those behind the number");
+    for after in [0, 4, 8, 9] {
+        let told = whole(client.request(Method::GET, &from(after)).open().await).await;
+        assert_eq!(told, all[usize::try_from(after).expect("small") + 1..], "replayed from {after}");
+    }
+    assert_eq!(alpha.count(), 1);
+    stranger.get(&from(0)).await.expect(404);
+    for (query, param) in [
+        ("starting_after=1", "starting_after"),
+        ("stream=true&starting_after=x", "starting_after"),
+        ("stream=yes", "stream"),
+        ("include[]=message.output_text.logprobs", "include"),
+        ("include_obfuscation=true", "include_obfuscation"),
+    ] {
+        let refused = client.get(&format!("{PATH}/{id}?{query}")).await.expect(400);
+        assert_eq!(refused.json()["error"]["param"], param, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_stream_hears_how_it_ends() {
+    let alpha = ScriptedUpstream::start().await;
+    alpha.next(Reply::answer("ok").held());
+    let app = App::start(&Settings::one(&alpha, CLOCKS)).await;
+    let client = app.client("acme").await;
+    let begun = post(&client, "k", &with(json!({ "background": true }))).await.expect(200);
+    let path = format!("{PATH}/{}?stream=true", id_of(&begun.job_id()));
+    let released = async {
+        alpha.wait_for_calls(1).await;
+        alpha.release();
+    };
+    let (asked, ()) = tokio::join!(client.request(Method::GET, &path).open(), released);
+    let told = events(&whole(asked).await);
+    assert_eq!(kinds(&told).last(), Some(&"response.completed"), "work that is not streamed is told when it is done");
+    alpha.next(Stream::begin().words(&["one "]).cut());
+    let cut = events(&whole(stream(&client, "c", &with(json!({ "background": true }))).await).await);
+    assert_eq!(cut.last().expect("an event")["code"], "attempt_unknown");
+    let id = client.job_with_key("c").await["id"].as_str().map(id_of).expect("a job");
+    let unknown = client.get(&format!("{PATH}/{id}?stream=true&starting_after=2")).await;
+    assert_eq!((unknown.status, unknown.code().as_str()), (504, "attempt_unknown"));
+}
+
+#[tokio::test]
+async fn what_was_asked_is_listed_and_a_response_is_not_deleted() {
+    let alpha = ScriptedUpstream::start().await;
+    let app = App::start(&Settings::one(&alpha, CLOCKS)).await;
+    let (client, stranger) = (app.client("acme").await, app.client("evil").await);
+    let input = json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" },
+        { "type": "message", "id": "msg_mine", "role": "user", "content": [{ "type": "input_text", "text": "c" }] }]);
+    let id = id_of(&post(&client, "k", &with(json!({ "input": input }))).await.expect(200).job_id());
+    let path = format!("{PATH}/{id}/input_items");
+    let list = async |query: &str| client.get(&format!("{path}?{query}")).await.expect(200).json();
+    let all = list("order=asc").await;
+    let texts = |list: &Value| -> Vec<String> {
+        let items = list["data"].as_array().expect("items").iter();
+        items.map(|item| item["content"][0]["text"].as_str().expect("a text").to_owned()).collect()
+    };
+    assert_eq!((texts(&all), &all["has_more"]), (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], &json!(false)));
+    assert_eq!((&all["last_id"], &all["data"][1]["content"][0]["type"]), (&json!("msg_mine"), &json!("output_text")));
+    assert_eq!(list("order=asc").await, all, "the same ids each time");
+    assert_eq!(texts(&list("").await), ["c", "b", "a"], "newest first if not said");
+    let page = list(&format!("order=asc&limit=1&after={}", all["first_id"].as_str().expect("an id"))).await;
+    assert_eq!((texts(&page), &page["has_more"]), (vec!["b".to_owned()], &json!(true)));
+    for (query, param) in [("limit=0", "limit"), ("order=up", "order"), ("after=msg_none", "after")] {
+        let refused = client.get(&format!("{path}?{query}")).await.expect(400);
+        assert_eq!(refused.json()["error"]["param"], param);
+    }
+    stranger.get(&path).await.expect(404);
+    let refused = client.request(Method::DELETE, &format!("{PATH}/{id}")).send().await.expect(400);
+    assert!(refused.json()["error"]["message"].as_str().is_some_and(|told| told.contains("jobs.retention")));
+    stranger.request(Method::DELETE, &format!("{PATH}/{id}")).send().await.expect(404);
+    client.get(&format!("{PATH}/{id}")).await.expect(200);
+}

@@ -154,10 +154,10 @@ async fn a_caller_that_goes_away_loses_neither_its_row_nor_anybody_elses() {
     for (n, new) in jobs(&ground, MANY).into_iter().enumerate() {
         let admission = ground.store.admit(new);
         if n % 2 == 0 {
-            // Polled once, which queues it, and dropped.
+            // Polled once, which queues it, and dropped; on a busy machine the answer may be there by then.
             tokio::select! {
                 biased;
-                told = admission => panic!("answered at once: {told:?}"),
+                told = admission => assert_eq!(told.expect("an answer"), Admitted::New),
                 () = std::future::ready(()) => {}
             }
         } else {

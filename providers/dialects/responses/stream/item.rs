@@ -21,11 +21,23 @@ pub(super) enum Open {
 pub(super) struct Events {
     out: BytesMut,
     next: u64,
+    /// Events up to this number are not told: the client has them.
+    after: Option<u64>,
     /// The place of the item that is being told.
     pub at: usize,
 }
 
 impl Events {
+    pub fn after(after: Option<u64>) -> Events {
+        Events { after, ..Events::default() }
+    }
+
+    /// The next event is told, whatever the client has: it may come from a longer stream that another attempt has won
+    /// over, and has to hear how this one ended.
+    pub fn behind_what_is_known(&mut self) {
+        self.next = self.after.map_or(self.next, |after| self.next.max(after.saturating_add(1)));
+    }
+
     pub fn take(&mut self) -> Bytes {
         self.out.split().freeze()
     }
@@ -40,14 +52,19 @@ impl Events {
             event.insert(name, value.clone());
         }
         event.insert("sequence_number", self.next);
-        self.next += 1;
-        frames::typed(&mut self.out, &Json::Object(event));
+        self.put(self.next, &Json::Object(event));
+    }
+
+    fn put(&mut self, number: u64, event: &Json) {
+        self.next = number + 1;
+        if self.after.is_none_or(|after| number > after) {
+            frames::typed(&mut self.out, event);
+        }
     }
 
     /// A provider's own event, with its own number.
     pub fn pass_on(&mut self, event: &Json) {
-        self.next = event.get("sequence_number").and_then(Json::as_u64).map_or(self.next, |number| number + 1);
-        frames::typed(&mut self.out, event);
+        self.put(event.get("sequence_number").and_then(Json::as_u64).unwrap_or(self.next), event);
     }
 
     pub fn tell_item(&mut self, kind: &str, item: &Object) {

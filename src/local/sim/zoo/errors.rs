@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Misbehaviour] = &[
         "answers 503 for an unknown model",
         "B066",
         &[Act::Error(|fault, wire| match fault {
-            Fault::UnknownModel { .. } => told(fault, wire, if wire == Wire::OpenAiChat { 503 } else { 529 }),
+            Fault::UnknownModel { .. } => told(fault, wire, if wire == Wire::AnthropicMessages { 529 } else { 503 }),
             _ => None,
         })],
     ),
@@ -84,6 +84,7 @@ fn error(wire: Wire, status: u16, kind: &str, message: &str) -> Option<Raw> {
     let body = match wire {
         Wire::OpenAiChat => json!({ "error": error }),
         Wire::AnthropicMessages => json!({"type": "error", "error": {"type": kind, "message": message}}),
+        Wire::Gemini => json!({"error": {"code": status, "message": message, "status": kind}}),
     };
     Some(Raw::new(status, "application/json", body.to_string()))
 }
@@ -91,6 +92,9 @@ fn error(wire: Wire, status: u16, kind: &str, message: &str) -> Option<Raw> {
 /// The fault in the provider's own shape, under another status.
 fn told(fault: &Fault, wire: Wire, status: u16) -> Option<Raw> {
     let kind = match (wire, status) {
+        (Wire::Gemini, 200) => "INVALID_ARGUMENT",
+        (Wire::Gemini, 503) => "UNAVAILABLE",
+        (Wire::Gemini, _) => "INTERNAL",
         (_, 200) => "invalid_request_error",
         (Wire::OpenAiChat, _) => "server_error",
         (Wire::AnthropicMessages, 529) => "overloaded_error",
@@ -108,13 +112,18 @@ fn told(fault: &Fault, wire: Wire, status: u16) -> Option<Raw> {
 fn rate_limited(fault: &Fault, wire: Wire) -> Option<Raw> {
     let Fault::TooLong { tokens, window } = fault else { return None };
     let words = format!("tokens per minute exceeded: {tokens} > {window}");
-    let kind = if wire == Wire::OpenAiChat { "rate_limit_exceeded" } else { "rate_limit_error" };
+    let kind = match wire {
+        Wire::OpenAiChat => "rate_limit_exceeded",
+        Wire::AnthropicMessages => "rate_limit_error",
+        Wire::Gemini => "RESOURCE_EXHAUSTED",
+    };
     error(wire, 429, kind, &words)
 }
 
 fn unworded(fault: &Fault, wire: Wire) -> Option<Raw> {
     let Fault::TooLong { .. } = fault else { return None };
-    error(wire, 400, "invalid_request_error", "the request could not be processed")
+    let kind = if wire == Wire::Gemini { "INVALID_ARGUMENT" } else { "invalid_request_error" };
+    error(wire, 400, kind, "the request could not be processed")
 }
 
 #[cfg(test)]
@@ -123,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_told_fault_keeps_the_providers_shape() {
-        for wire in [Wire::OpenAiChat, Wire::AnthropicMessages] {
+        for wire in [Wire::OpenAiChat, Wire::AnthropicMessages, Wire::Gemini] {
             let raw = told(&Fault::UnknownModel { model: "m".into() }, wire, 500).unwrap();
             let body: serde_json::Value = serde_json::from_slice(&raw.body).unwrap();
             assert!(raw.status == 500 && body["error"]["message"].is_string(), "{body}");

@@ -142,5 +142,10 @@ fn each_null(answer: &mut Value, wire: crate::local::sim::Wire) {
             }
         }
         crate::local::sim::Wire::AnthropicMessages => answer["stop_reason"] = Value::Null,
+        crate::local::sim::Wire::Gemini => {
+            for candidate in super::rewrite::candidates(answer) {
+                candidate["finishReason"] = Value::Null;
+            }
+        }
     }
 }

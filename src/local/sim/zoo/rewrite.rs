@@ -72,16 +72,29 @@ pub(super) fn texts(body: &mut Value) -> Vec<&mut String> {
     for (name, value) in body.iter_mut() {
         match name.as_str() {
             "system" => content(value, &mut all),
-            "messages" => messages = value.as_array_mut(),
+            "messages" | "contents" => messages = value.as_array_mut(),
+            "systemInstruction" => parts(value, &mut all),
             _ => {}
         }
     }
     for message in messages.into_iter().flatten() {
-        if let Some(value) = message.get_mut("content") {
-            content(value, &mut all);
+        match message {
+            Value::Object(turn) if turn.contains_key("parts") => parts(message, &mut all),
+            _ => {
+                if let Some(value) = message.get_mut("content") {
+                    content(value, &mut all);
+                }
+            }
         }
     }
     all
+}
+
+/// Gemini's turns hold parts where the others have content.
+fn parts<'a>(turn: &'a mut Value, all: &mut Vec<&'a mut String>) {
+    if let Some(value) = turn.get_mut("parts") {
+        content(value, all);
+    }
 }
 
 fn content<'a>(value: &'a mut Value, all: &mut Vec<&'a mut String>) {
@@ -143,7 +156,22 @@ pub(super) fn finish(answer: &mut Value, wire: Wire, openai: &str, anthropic: &s
             }
         }
         Wire::AnthropicMessages => answer["stop_reason"] = Value::from(anthropic),
+        Wire::Gemini => {
+            let word = match openai {
+                "length" => "MAX_TOKENS",
+                "content_filter" => "SAFETY",
+                _ => "STOP",
+            };
+            for candidate in candidates(answer) {
+                candidate["finishReason"] = Value::from(word);
+            }
+        }
     }
+}
+
+/// Gemini's candidates.
+pub(super) fn candidates(answer: &mut Value) -> impl Iterator<Item = &mut Value> {
+    answer.get_mut("candidates").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Changes the data of each event that holds JSON; an event that is emptied to `null` is left out.
@@ -166,11 +194,14 @@ pub(super) fn events(events: Vec<String>, change: impl Fn(&mut Value)) -> Vec<St
     out
 }
 
-/// The piece of text inside an event, of either protocol.
+/// The piece of text inside an event, of any protocol.
 pub(super) fn piece(event: &mut Value) -> Option<&mut String> {
-    let openai = event.get("choices").is_some();
-    let place = if openai { event.pointer_mut("/choices/0/delta/content") } else { event.pointer_mut("/delta/text") };
-    match place {
+    let place = match event {
+        Value::Object(event) if event.contains_key("choices") => "/choices/0/delta/content",
+        Value::Object(event) if event.contains_key("candidates") => "/candidates/0/content/parts/0/text",
+        _ => "/delta/text",
+    };
+    match event.pointer_mut(place) {
         Some(Value::String(text)) if !text.is_empty() => Some(text),
         _ => None,
     }

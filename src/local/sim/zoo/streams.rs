@@ -115,6 +115,7 @@ fn without_end(all: Vec<String>, wire: Wire) -> Vec<String> {
     let last = match wire {
         Wire::OpenAiChat => "\"finish_reason\":\"",
         Wire::AnthropicMessages => "message_stop",
+        Wire::Gemini => "\"finishReason\":\"",
     };
     all.into_iter().filter(|event| !event.contains(last)).collect()
 }
@@ -132,6 +133,10 @@ fn error(wire: Wire, error: Value) -> String {
     match wire {
         Wire::OpenAiChat => format!("data: {}\n\n", json!({"error": error})),
         Wire::AnthropicMessages => format!("event: error\ndata: {}\n\n", json!({"type": "error", "error": error})),
+        Wire::Gemini => {
+            let error = json!({"code": 503, "message": error["message"], "status": "UNAVAILABLE"});
+            format!("data: {}\n\n", json!({ "error": error }))
+        }
     }
 }
 
@@ -156,6 +161,9 @@ fn other_finish(all: Vec<String>, _: Wire) -> Vec<String> {
         }
         if let Some(reason) = event.pointer_mut("/delta/stop_reason").filter(|reason| reason.is_string()) {
             *reason = json!("max_tokens");
+        }
+        if let Some(reason) = event.pointer_mut("/candidates/0/finishReason").filter(|reason| reason.is_string()) {
+            *reason = json!("MAX_TOKENS");
         }
     })
 }
@@ -182,7 +190,14 @@ fn no_usage(event: &mut Value) {
 }
 
 fn double_usage(event: &mut Value) {
-    for place in ["/usage/prompt_tokens", "/usage/completion_tokens", "/usage/input_tokens", "/usage/output_tokens"] {
+    for place in [
+        "/usage/prompt_tokens",
+        "/usage/completion_tokens",
+        "/usage/input_tokens",
+        "/usage/output_tokens",
+        "/usageMetadata/promptTokenCount",
+        "/usageMetadata/candidatesTokenCount",
+    ] {
         if let Some(number) = event.pointer_mut(place) {
             *number = json!(number.as_u64().unwrap_or(0) * 2 + 40);
         }

@@ -141,15 +141,17 @@ fn capped(reply: &mut Reply, _: &Ask, _: &super::Memory) {
 }
 
 fn refuses(answer: &mut Value, wire: Wire) {
-    if wire == Wire::OpenAiChat {
-        for message in messages(answer) {
-            *message = serde_json::json!({"role": "assistant", "content": null, "refusal": declined()});
+    let text = serde_json::json!([{"type": "text", "text": declined()}]);
+    match wire {
+        Wire::OpenAiChat => {
+            for message in messages(answer) {
+                *message = serde_json::json!({"role": "assistant", "content": null, "refusal": declined()});
+            }
         }
-        finish(answer, wire, "stop", "refusal");
-    } else {
-        answer["content"] = serde_json::json!([{"type": "text", "text": declined()}]);
-        finish(answer, wire, "stop", "refusal");
+        Wire::AnthropicMessages => answer["content"] = text,
+        Wire::Gemini => return finish(answer, wire, "content_filter", "refusal"),
     }
+    finish(answer, wire, "stop", "refusal");
 }
 
 fn filtered(answer: &mut Value, wire: Wire) {
