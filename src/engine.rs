@@ -127,6 +127,10 @@ impl Engine {
     pub async fn start(store: Store, config: Arc<Config>) -> Result<Engine, EngineError> {
         let upstreams = Upstreams::new(&config)?;
         let notifier = Arc::new(Notifier::new(&config.callbacks)?);
+        // Before anything is written. Without them it would be written all the same, and removed row by row.
+        if let Err(error) = store.make_days().await {
+            tracing::warn!(%error, "the days of the payload tables are made later");
+        }
         let lease = Lease::register(&store).await?;
         let places = Places::new(&config);
         let watch = Watch::new(store.now().await?);

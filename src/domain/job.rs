@@ -28,7 +28,6 @@ pub struct Job {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deadline_at: Timestamp,
-    pub erased: bool,
     /// What was set aside for it of its owner's limits; `None` where there were none.
     pub reserved_tokens: Option<u64>,
 }

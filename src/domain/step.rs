@@ -326,6 +326,12 @@ fn not_tried(s: &Situation<'_>) -> (Vec<String>, Vec<String>) {
     (unpermitted, others)
 }
 
+/// A job whose deadline has passed with nobody to see it.
+pub fn overdue() -> JobError {
+    let code = JobErrorCode::JobDeadline;
+    JobError::new(code, headline(code), Vec::new())
+}
+
 fn headline(code: JobErrorCode) -> &'static str {
     match code {
         JobErrorCode::RequestRefused => "the provider refused this request",

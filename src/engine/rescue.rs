@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::{Engine, Phase, tasks};
 use crate::domain::ids::{JobId, OwnerId};
 use crate::domain::job::Delivery;
+use crate::domain::step::overdue;
 use crate::store::StoreError;
+use crate::store::retention::Removed;
 
 /// Between two sweeps.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -16,6 +18,8 @@ const SWEEP: Duration = Duration::from_secs(2);
 const RESUME: Duration = Duration::from_secs(1);
 /// Between two clean-ups.
 const CLEAN: Duration = Duration::from_secs(60);
+/// Between two looks for payloads that have been kept long enough. Each may read through a day's jobs.
+const REMOVE: Duration = Duration::from_secs(600);
 /// How long past its own deadline an attempt of a living process is left to that process.
 const GRACE: Duration = Duration::from_secs(5);
 /// Jobs taken up at once.
@@ -26,6 +30,7 @@ impl Engine {
         self.every(SWEEP, "sweep", |engine| async move { engine.sweep().await });
         self.every(RESUME, "resume", |engine| async move { engine.resume().await });
         self.every(CLEAN, "clean up", |engine| async move { engine.clean_up().await });
+        self.every(REMOVE, "remove payloads", |engine| async move { engine.remove_payloads().await });
     }
 
     pub(super) fn every<F, Fut>(&self, pause: Duration, what: &'static str, work: F)
@@ -86,8 +91,13 @@ impl Engine {
         self.store().clean_drift().await?;
         self.store().forget_claims().await?;
         self.store().clean_callbacks(self.config().retention).await?;
-        while self.store().erase_payloads(self.config().retention).await? > 0 {
-            tokio::task::yield_now().await;
+        self.store().make_days().await
+    }
+
+    async fn remove_payloads(&self) -> Result<(), StoreError> {
+        let removed = self.store().remove_payloads(self.config().retention, &overdue()).await?;
+        if removed != Removed::default() {
+            tracing::info!(days = removed.days, rows = removed.rows, "payloads past jobs.retention are gone");
         }
         Ok(())
     }

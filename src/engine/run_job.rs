@@ -373,13 +373,13 @@ impl Runner {
     async fn publish_end(&mut self, snapshot: &Snapshot) {
         let progress = match snapshot.job.state {
             JobState::Succeeded { .. } => match self.engine.delivered(snapshot).await {
-                Some(delivered) => {
+                Ok(delivered) => {
                     if let Some(mirror) = self.mirror.take() {
                         mirror.complete(&delivered);
                     }
                     Progress::Succeeded(delivered)
                 }
-                None => Progress::Interrupted,
+                Err(_) => Progress::Interrupted,
             },
             JobState::Cancelled => Progress::Cancelled,
             JobState::Failed => snapshot.job.error.clone().map_or(Progress::Interrupted, Progress::Failed),

@@ -216,12 +216,25 @@ impl Engine {
         }
     }
 
-    /// The stored answer of a job that has succeeded; `None` once retention has erased it.
-    pub async fn delivered(&self, snapshot: &Snapshot) -> Option<Delivered> {
+    /// The stored answer of a job that has succeeded. It is written by the very statement that says so: where it is
+    /// missing, retention has erased it.
+    pub async fn delivered(&self, snapshot: &Snapshot) -> Result<Delivered, Undelivered> {
         let job = &snapshot.job;
-        let stored = self.persist("read the result", || self.store().job_result(job.owner, job.id)).await?.ok()??;
-        as_delivered(snapshot, stored)
+        match self.persist("read the result", || self.store().job_result(job.owner, job.id)).await {
+            Some(Ok(Some(stored))) => as_delivered(snapshot, stored).ok_or(Undelivered::Away),
+            Some(Ok(None)) => Err(Undelivered::Erased),
+            Some(Err(_)) | None => Err(Undelivered::Away),
+        }
     }
+}
+
+/// Why there is no answer to be had of a job that has succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undelivered {
+    /// It was kept for `jobs.retention`, and is gone.
+    Erased,
+    /// This process stops, or cannot read it.
+    Away,
 }
 
 /// The stored answer of a job that has succeeded, with who gave it.

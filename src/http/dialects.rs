@@ -31,6 +31,7 @@ use crate::domain::key::IdempotencyKey;
 use crate::domain::route::{KeyPolicy, Route};
 use crate::engine::Engine;
 use crate::engine::progress::{Delivered, Progress};
+use crate::engine::settle::Undelivered;
 use crate::engine::submit::{Submission, Submitted, Ticket};
 use crate::engine::upstreams::Prepared;
 
@@ -247,9 +248,8 @@ pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: &Form) -> Result
     let job = snapshot.job.id;
     let response = match snapshot.job.state {
         JobState::Succeeded { .. } => match engine.delivered(snapshot).await {
-            Some(delivered) => success(engine, snapshot.job.owner, &delivered, job, form).await?,
-            None if snapshot.job.erased => return Err(Problem::ResultErased { job }),
-            None => return Err(Problem::StoreUnavailable),
+            Ok(delivered) => success(engine, snapshot.job.owner, &delivered, job, form).await?,
+            Err(why) => return Err(undelivered(job, why)),
         },
         JobState::Failed => match snapshot.job.error.clone() {
             Some(error) => Problem::JobFailed { job, error }.answer(form.shape()),
@@ -259,6 +259,13 @@ pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: &Form) -> Result
         JobState::Queued | JobState::Running | JobState::Unknown => return Err(Problem::Internal),
     };
     Ok(replayed(snapshot, response))
+}
+
+pub fn undelivered(job: JobId, why: Undelivered) -> Problem {
+    match why {
+        Undelivered::Erased => Problem::ResultErased { job },
+        Undelivered::Away => Problem::StoreUnavailable,
+    }
 }
 
 fn replayed(snapshot: &Snapshot, mut response: Response) -> Response {

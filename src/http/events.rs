@@ -171,7 +171,7 @@ impl Events {
     }
 
     async fn tell_end(&mut self, snapshot: &Snapshot) -> Result<(), Gone> {
-        if let Some(delivered) = self.engine.delivered(snapshot).await {
+        if let Ok(delivered) = self.engine.delivered(snapshot).await {
             let skip = self.already(delivered.attempt).await?;
             for (position, chunk) in chunks(&delivered).into_iter().enumerate().skip(skip) {
                 self.send_chunk(delivered.attempt, position, &chunk).await?;

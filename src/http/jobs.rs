@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::auth::Caller;
-use super::dialects::{Form, Understood, replay, required_key, success, understand};
+use super::dialects::{Form, Understood, replay, required_key, success, undelivered, understand};
 use super::extract::{Path, Query};
 use super::openapi::{NewJob, Refusals};
 use super::problem::{Problem, Shape};
@@ -237,18 +237,14 @@ pub async fn result(State(engine): State<Engine>, caller: Caller, Path(id): Path
         let snapshot = find(&engine, caller.owner, id_of(&id)?).await?;
         let state = snapshot.job.state;
         match state {
-            JobState::Succeeded { .. } if !snapshot.job.erased => match engine.delivered(&snapshot).await {
-                Some(delivered) => {
-                    let (job, form) = (snapshot.job.id, Form::whole(&snapshot.job));
-                    let mut response = success(&engine, caller.owner, &delivered, job, &form).await?;
-                    headers::job(response.headers_mut(), snapshot.job.id);
-                    Ok(response)
-                }
-                None => Err(Problem::StoreUnavailable),
-            },
-            JobState::Succeeded { .. } | JobState::Failed | JobState::Cancelled => {
-                replay(&engine, &snapshot, &Form::whole(&snapshot.job)).await
+            JobState::Succeeded { .. } => {
+                let (job, form) = (snapshot.job.id, Form::whole(&snapshot.job));
+                let delivered = engine.delivered(&snapshot).await.map_err(|why| undelivered(job, why))?;
+                let mut response = success(&engine, caller.owner, &delivered, job, &form).await?;
+                headers::job(response.headers_mut(), job);
+                Ok(response)
             }
+            JobState::Failed | JobState::Cancelled => replay(&engine, &snapshot, &Form::whole(&snapshot.job)).await,
             JobState::Queued | JobState::Running | JobState::Unknown => {
                 Err(Problem::ResultNotReady { job: snapshot.job.id, state: state.as_str() })
             }

@@ -24,6 +24,7 @@ use super::{body, headers, jobs};
 use crate::domain::ids::{JobId, OwnerId};
 use crate::domain::job::{JobError, JobState, Snapshot};
 use crate::engine::Engine;
+use crate::engine::settle::Undelivered;
 use asked::{Asked, unsupported};
 pub use items::{__path_input_items, input_items};
 
@@ -188,13 +189,17 @@ pub async fn resolved(
 /// What was asked and answered under this id; `None` where there is no such answer, or not any more.
 async fn earlier(engine: &Engine, owner: OwnerId, id: &str) -> Result<Option<(Arc<Object>, Json)>, Problem> {
     let snapshot = match find(engine, owner, id).await {
-        Ok(snapshot) if snapshot.job.state.completed_by().is_some() && !snapshot.job.erased => snapshot,
+        Ok(snapshot) if snapshot.job.state.completed_by().is_some() => snapshot,
         Ok(_) | Err(Problem::NotFound) => return Ok(None),
         Err(problem) => return Err(problem),
     };
     let form = Form::whole(&snapshot.job);
+    let delivered = match engine.delivered(&snapshot).await {
+        Ok(delivered) => delivered,
+        Err(Undelivered::Erased) => return Ok(None),
+        Err(Undelivered::Away) => return Err(Problem::StoreUnavailable),
+    };
     let rendering = rendering(engine, owner, snapshot.job.id, &form).await?;
-    let delivered = engine.delivered(&snapshot).await.ok_or(Problem::StoreUnavailable)?;
     let whole = form.dialect.whole(&rendering, &delivered.body).ok_or(Problem::Internal)?;
     let whole = Json::Object(body::object(&whole)?);
     Ok(Some((rendering.request, whole)))

@@ -142,14 +142,14 @@ impl Store {
 
     /// What the client sent; `None` once retention has erased it.
     pub async fn job_request(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredRequest>, StoreError> {
-        let row = retrying(|| sqlx::query(JOB_REQUEST).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
+        let row = self.payload(JOB_REQUEST, "job_requests", owner, id).await?;
         let Some(row) = row else { return Ok(None) };
         Ok(Some(StoredRequest { url: row.try_get("url")?, body: Bytes::from(row.try_get::<Vec<u8>, _>("body")?) }))
     }
 
     /// The winner's answer; `None` while there is none, or once retention has erased it.
     pub async fn job_result(&self, owner: OwnerId, id: JobId) -> Result<Option<StoredResult>, StoreError> {
-        let row = retrying(|| sqlx::query(JOB_RESULT).bind(owner).bind(id).fetch_optional(&self.pool)).await?;
+        let row = self.payload(JOB_RESULT, "job_results", owner, id).await?;
         Ok(row.map(|row| stored_result(&row)).transpose()?)
     }
 

@@ -25,7 +25,7 @@ macro_rules! snapshot_sql {
             "/* ", $name, " */ SELECT now() AS read_at,
              j.owner_id, j.id, j.idempotency_key, j.key_origin, j.fingerprint, j.fingerprint_version, j.url, j.route,
              j.delivery, j.state, j.version, j.round, j.completed_by, j.error, j.resume_at, j.created_at, j.updated_at,
-             j.deadline_at, j.erased_at IS NOT NULL AS erased, j.reserved_tokens,
+             j.deadline_at, j.reserved_tokens,
              a.id AS a_id, a.ordinal, a.round AS a_round, a.state AS a_state, a.provider, a.model, a.adapter_version,
              a.permit_id, a.instance_id, a.job_version, a.reason, a.message, a.proof, a.status, a.provider_code,
              a.provider_type, a.provider_param, a.retry_after_ms, a.cleared_by, a.input_tokens, a.output_tokens,
@@ -94,7 +94,6 @@ fn job(row: &PgRow) -> Result<Job, sqlx::Error> {
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
         deadline_at: row.try_get("deadline_at")?,
-        erased: row.try_get("erased")?,
         reserved_tokens: row.try_get::<Option<i64>, _>("reserved_tokens")?.map(|n| n.unsigned_abs()),
     })
 }

@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgPool, PgRow};
 use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Row};
 use uuid::Uuid;
 
+use super::days::in_day;
 use super::jobs::{Admitted, NewJob, StoredResult, stored_result};
 use super::rows::{self, dropped_to_text, millis, snapshot_sql, tokens};
 use super::writer::{Rows, Ways};
@@ -140,17 +141,16 @@ fn admit_job(rows: &[Arc<NewJob>]) -> Query<'_, sqlx::Postgres, PgArguments> {
 /// A job found by its key, with its answer.
 type There = (Snapshot, Option<StoredResult>);
 
-/// The jobs that have these keys. Answers of more than 64 KiB stay where they are: many may be asked for at once.
+/// The jobs that have these keys. Answers of more than 64 KiB stay where they are: many may be asked for at once. So do
+/// those of other days than today, the day of the ids that were not needed: all days are many to look into.
 async fn jobs_by_key<'a>(
     pool: &PgPool,
-    taken: impl Iterator<Item = &'a Arc<NewJob>>,
+    taken: impl Iterator<Item = &'a Arc<NewJob>> + Clone,
 ) -> Result<HashMap<(Uuid, &'a str), There>, StoreError> {
+    let Some(newest) = taken.clone().map(|row| row.id).max() else { return Ok(HashMap::new()) };
     let mut keys: Vec<(Uuid, &str)> = taken.map(|row| (row.owner.as_uuid(), row.idempotency_key.as_str())).collect();
     keys.sort_unstable();
     keys.dedup();
-    if keys.is_empty() {
-        return Ok(HashMap::new());
-    }
     let (owners, texts): (Vec<Uuid>, Vec<&str>) = keys.iter().copied().unzip();
     let sql = snapshot_sql!(
         "jobs_by_key",
@@ -160,7 +160,11 @@ async fn jobs_by_key<'a>(
          JOIN unnest((SELECT $1::uuid[]), (SELECT $2::text[])) AS asked (owner_id, idempotency_key)
          ON asked.owner_id = j.owner_id AND asked.idempotency_key = j.idempotency_key"
     );
-    let found = retrying(|| sqlx::query(sql).bind(&owners).bind(&texts).fetch_all(pool)).await?;
+    let (owners, texts) = (&owners, &texts);
+    let read = |sql: AssertSqlSafe<String>| async move {
+        retrying(|| sqlx::query(AssertSqlSafe(sql.0.clone())).bind(owners).bind(texts).fetch_all(pool)).await
+    };
+    let found = in_day(sql, "job_results", newest, read).await?;
     let mut results: HashMap<AttemptId, StoredResult> = HashMap::new();
     for row in &found {
         if row.try_get::<Option<AttemptId>, _>("attempt_id")?.is_some() {

@@ -3,6 +3,7 @@
 
 mod clocks;
 mod constraints;
+mod days;
 mod ground;
 mod races;
 mod rechecks;

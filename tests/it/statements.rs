@@ -13,6 +13,7 @@ async fn postgres_can_prepare_every_statement_of_the_store() {
     for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store")).expect("the store") {
         let file = file.expect("an entry").path();
         if file.is_dir() {
+            // Tests of their own: no statement stands there.
             continue;
         }
         let source = std::fs::read_to_string(&file).expect("its text");

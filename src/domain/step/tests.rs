@@ -173,7 +173,6 @@ impl World {
             created_at: T0,
             updated_at: T0,
             deadline_at: at(86_400),
-            erased: false,
             reserved_tokens: None,
         };
         let snapshot = Snapshot { job, attempts: self.attempts.clone(), read_at: self.now };

@@ -60,7 +60,7 @@ VALUES (u(9), 'r', u(run), verdict, 'live', 's', digest, provider, 'm', 'b/1', '
 
 /// What must never stand in the database, and the constraint that says so.
 #[rustfmt::skip]
-const REFUSED: [(&str, &str); 84] = [
+const REFUSED: [(&str, &str); 82] = [
     // R1: one job per owner and key, whatever was looked up before.
     ("jobs_one_per_key", "SELECT try_job(1, 4, 'k1')"),
     ("jobs_pkey", "SELECT try_job(1, 3, 'k4')"),
@@ -81,9 +81,7 @@ const REFUSED: [(&str, &str); 84] = [
     // A winner is an attempt of its own job.
     ("jobs_completed_by_own_attempt", "UPDATE jobs SET state = 'succeeded', closed_at = now(), completed_by = u(21) WHERE id = u(3)"),
     ("job_requests_pkey", "INSERT INTO job_requests (owner_id, job_id, body) VALUES (u(1), u(1), '')"),
-    ("job_requests_have_a_job", "INSERT INTO job_requests (owner_id, job_id, body) VALUES (u(2), u(1), '')"),
     ("job_results_pkey", "INSERT INTO job_results (owner_id, job_id, attempt_id, content_type, body) VALUES (u(1), u(2), u(21), 't', 'other')"),
-    ("job_results_have_an_attempt", "INSERT INTO job_results (owner_id, job_id, attempt_id, content_type, body) VALUES (u(1), u(1), u(21), 't', '')"),
     // R4: at most one open attempt, whoever inserts blindly.
     ("attempts_one_open", "SELECT try_attempt(1, 12, 2, 'started', 'primary', 'alpha', NULL)"),
     ("attempts_one_open", "UPDATE attempts SET state = 'unknown', reason = 'x' WHERE id = u(11); SELECT try_attempt(1, 12, 2, 'started', 'primary', 'alpha', NULL)"),
@@ -232,14 +230,15 @@ async fn every_named_constraint_refuses_what_it_must() {
         };
         let refused_by =
             error.as_database_error().and_then(|e| e.constraint()).unwrap_or_else(|| panic!("{sql}: {error}"));
-        assert_eq!(refused_by, constraint, "{sql}");
+        // A payload's is that of the partition that it would have come to lie in: these ids fall into no day.
+        assert_eq!(refused_by.replace("_default_pkey", "_pkey"), constraint, "{sql}");
         proved.insert(constraint.to_owned());
     }
     let there: Vec<String> = sqlx::query_scalar(
         "SELECT conname::text FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid
-         WHERE c.connamespace = 'public'::regnamespace AND c.contype IN ('c', 'u', 'f', 'p') AND t.relname <> '_sqlx_migrations'
+         WHERE c.connamespace = 'public'::regnamespace AND c.contype IN ('c', 'u', 'f', 'p') AND t.relname <> '_sqlx_migrations' AND NOT t.relispartition
          UNION SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
-         WHERE t.relnamespace = 'public'::regnamespace AND i.indisunique AND t.relname <> '_sqlx_migrations'",
+         WHERE t.relnamespace = 'public'::regnamespace AND i.indisunique AND t.relname <> '_sqlx_migrations' AND NOT t.relispartition",
     )
     .fetch_all(&ground.pool)
     .await

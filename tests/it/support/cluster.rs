@@ -72,6 +72,7 @@ async fn keep_running(tell: mpsc::Sender<Cluster>) {
     postgres.ensure_database(TEMPLATE).await.expect("the template database");
     let store = Store::connect(&Secret::new(postgres.url(TEMPLATE)), 2).await.expect("the template database answers");
     store.migrate().await.expect("the migrations run");
+    store.make_days().await.expect("the first days are made");
     // Nobody may be connected to a template while it is copied.
     store.close().await;
     tell.send(Cluster { url: postgres.url("postgres"), _lifeline: lifeline }).expect("somebody waits for the cluster");
@@ -180,7 +181,19 @@ WHERE CASE j.state WHEN 'running' THEN open.n <> 1 OR open.state <> 'started'
 UNION ALL
 SELECT 'job ' || j.id || ' is ' || j.state || ', has a result: ' || (r.job_id IS NOT NULL) FROM jobs j
 LEFT JOIN job_results r ON r.owner_id = j.owner_id AND r.job_id = j.id
-WHERE (j.state = 'succeeded' AND j.erased_at IS NULL) <> (r.job_id IS NOT NULL)
+-- The answer of a job that ended a day ago may be past its retention.
+WHERE CASE WHEN j.state = 'succeeded' THEN j.closed_at > now() - interval '1 d' AND r.job_id IS NULL ELSE r.job_id IS NOT NULL END
+UNION ALL
+SELECT 'job ' || j.id || ' is ' || j.state || ' without a request' FROM jobs j
+WHERE j.closed_at IS NULL AND NOT EXISTS (SELECT FROM job_requests r WHERE r.owner_id = j.owner_id AND r.job_id = j.id)
+  AND EXISTS (SELECT FROM attempts a WHERE a.owner_id = j.owner_id AND a.job_id = j.id)
+UNION ALL
+-- No foreign keys say so.
+SELECT 'a request without job ' || r.job_id FROM job_requests r LEFT JOIN jobs j ON j.owner_id = r.owner_id AND j.id = r.job_id
+WHERE j.id IS NULL
+UNION ALL
+SELECT 'a result of job ' || r.job_id || ' without its attempt' FROM job_results r
+LEFT JOIN attempts a ON a.owner_id = r.owner_id AND a.job_id = r.job_id AND a.id = r.attempt_id WHERE a.id IS NULL
 UNION ALL
 SELECT 'the result of job ' || j.id || ' is not the winner''s' FROM jobs j
 JOIN job_results r ON r.owner_id = j.owner_id AND r.job_id = j.id WHERE r.attempt_id IS DISTINCT FROM j.completed_by
