@@ -30,10 +30,12 @@ async fn main() {
     println!("streams through the gateway, against the provider asked directly");
     first_byte(&world).await;
     chunks(&world).await;
-    memory(&world).await;
-    attached_memory(&world).await;
     attach_and_replay(&world).await;
     world.stop().await;
+    for count in OPEN {
+        memory(count).await;
+    }
+    attached_memory().await;
 }
 
 async fn first_byte(world: &World) {
@@ -85,35 +87,32 @@ async fn chunks(world: &World) {
     );
 }
 
-async fn memory(world: &World) {
-    for count in OPEN {
-        let before = world.gateway_rss();
-        let mut open = JoinSet::new();
-        for n in 0..count {
-            open.spawn(held(world, &format!("open-{count}-{n}")));
-            // As many at once as a busy minute brings, not as one burst: that is what the gate is for.
-            if n % 50 == 49 {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-        world.wait_for_held(count).await;
-        told(&format!("{count} open streams"), before, world.gateway_rss(), count);
-        world.release();
-        open.join_all().await;
+/// In a gateway that has done nothing before: memory that was used once is used again, and shows no growth.
+async fn memory(count: usize) {
+    let world = World::start().await;
+    let before = world.gateway_rss();
+    let mut open = JoinSet::new();
+    for n in 0..count {
+        open.spawn(held(&world, &format!("open-{n}")));
+        pace(n).await;
     }
+    world.wait_for_held(count).await;
+    told(&format!("{count} open streams"), before, world.gateway_rss(), count);
+    world.release();
+    open.join_all().await;
+    world.stop().await;
 }
 
 /// Of those who wait with others for one running stream.
-async fn attached_memory(world: &World) {
-    let owner = JoinSet::from_iter([held(world, "shared")]);
+async fn attached_memory() {
+    let world = World::start().await;
+    let owner = JoinSet::from_iter([held(&world, "shared")]);
     world.wait_for_held(1).await;
     let before = world.gateway_rss();
     let mut followers = JoinSet::new();
     for n in 0..ATTACHED {
-        followers.spawn(held(world, "shared"));
-        if n % 50 == 49 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        followers.spawn(held(&world, "shared"));
+        pace(n).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     told(&format!("{ATTACHED} attached to one stream"), before, world.gateway_rss(), ATTACHED);
@@ -121,6 +120,14 @@ async fn attached_memory(world: &World) {
     let read = followers.join_all().await;
     assert!(read.iter().all(|read| read.events > 1), "a follower was cut");
     owner.join_all().await;
+    world.stop().await;
+}
+
+/// As many at once as a busy minute brings, not as one burst: that is what the gate is for.
+async fn pace(n: usize) {
+    if n % 50 == 49 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// A stream that shows a little and then waits until it is released.

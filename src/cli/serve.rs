@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::open::Opened;
@@ -25,8 +25,8 @@ impl Serving {
     /// Binds both listeners, then starts the engine: a port in use is found before anything else happens.
     pub async fn start(opened: &Opened) -> Result<Serving, Failure> {
         let server = &opened.config.server;
-        let application = bind("server.listen", server.listen).await?;
-        let operator = bind("server.operator_listen", server.operator_listen).await?;
+        let application = bind("server.listen", server.listen)?;
+        let operator = bind("server.operator_listen", server.operator_listen)?;
         let addresses = (application.local_addr()?, operator.local_addr()?);
         let engine = Engine::start(opened.store.clone(), opened.config.clone()).await?;
         let listeners = vec![
@@ -55,8 +55,20 @@ where
     tokio::spawn(serve)
 }
 
-async fn bind(setting: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+/// Connections that wait to be taken in. With the usual 128 a burst of 200 was measured to leave some out, whose clients
+/// try again after a second; the system's own bound (`net.core.somaxconn`) holds besides.
+const BACKLOG: u32 = 4096;
+
+fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart need not wait for the last process's connections to fade.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn bind(setting: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    listen_at(address).map_err(|error| {
         format!("{setting}: {address} cannot be listened on: {error}; is another gateway running?").into()
     })
 }
@@ -100,6 +112,26 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_burst_of_clients_is_let_in_before_any_of_them_is_taken() {
+        let listener = listen_at(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let mut connected = Vec::new();
+        for n in 0..300 {
+            let connection = tokio::time::timeout(Duration::from_secs(30), TcpStream::connect(address)).await;
+            connected.push(connection.unwrap_or_else(|_| panic!("client {n} waits outside")).expect("a connection"));
         }
     }
 }
