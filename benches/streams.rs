@@ -133,7 +133,15 @@ async fn pace(n: usize) {
 /// A stream that shows a little and then waits until it is released.
 fn held(world: &World, name: &str) -> impl Future<Output = Read> + use<> {
     let (at, call) = (world.gateway, world.call(name, "hold"));
-    async move { stream(at, &call).await }
+    async move {
+        loop {
+            let read = stream(at, &call).await;
+            if !read.is_refused {
+                return read;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
 }
 
 fn told(what: &str, before: u64, after: u64, count: usize) {

@@ -23,6 +23,8 @@ pub struct World {
 pub struct Read {
     pub first_content: Duration,
     pub events: usize,
+    /// Told to come back later.
+    pub is_refused: bool,
 }
 
 impl World {
@@ -97,12 +99,14 @@ pub async fn stream(at: SocketAddr, call: &str) -> Read {
     connection.set_nodelay(true).expect("a socket");
     connection.write_all(call.as_bytes()).await.expect("the call is sent");
     let (mut buffer, mut first, mut events, mut tail) = (vec![0; 64 << 10], None, 0, Vec::new());
+    let mut head = None;
     loop {
         let read = connection.read(&mut buffer).await.expect("the stream");
         if read == 0 {
             break;
         }
         tail.extend_from_slice(&buffer[..read]);
+        head.get_or_insert_with(|| tail.starts_with(b"HTTP/1.1 503"));
         if first.is_none() && tail.windows(6).any(|w| w == b"token ") {
             first = Some(began.elapsed());
         }
@@ -110,7 +114,7 @@ pub async fn stream(at: SocketAddr, call: &str) -> Read {
         let keep = tail.len().min(6);
         tail.drain(..tail.len() - keep);
     }
-    Read { first_content: first.unwrap_or_else(|| began.elapsed()), events }
+    Read { first_content: first.unwrap_or_else(|| began.elapsed()), events, is_refused: head == Some(true) }
 }
 
 fn count(bytes: &[u8], what: &[u8]) -> usize {
