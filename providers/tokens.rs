@@ -4,6 +4,7 @@
 //! text: `<|endoftext|>` in a user's message is several tokens of text and never one control token.
 
 mod file;
+mod pieces;
 mod template;
 mod tiktoken;
 

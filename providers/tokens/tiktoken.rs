@@ -6,6 +6,7 @@
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 use tiktoken_rs::{CoreBPE, bpe_for_tokenizer};
 
+use super::pieces::pieces;
 use super::{CONTROL_LITERALS, Counter};
 use crate::canonical::{Message, Part, Request, Tool};
 
@@ -34,7 +35,49 @@ pub fn encoding_for(model: &str) -> Option<Encoding> {
 }
 
 impl Encoding {
-    fn bpe(self) -> &'static CoreBPE {
+    /// By its own name, as `o200k_base`.
+    pub fn named(name: &str) -> Option<Encoding> {
+        Encoding::ALL.into_iter().find(|encoding| encoding.name_of() == name)
+    }
+
+    pub const ALL: [Encoding; 6] = [
+        Encoding::O200kHarmony,
+        Encoding::O200kBase,
+        Encoding::Cl100kBase,
+        Encoding::P50kBase,
+        Encoding::P50kEdit,
+        Encoding::R50kBase,
+    ];
+
+    /// The name by which OpenAI publishes it.
+    pub fn name_of(self) -> &'static str {
+        match self {
+            Encoding::O200kHarmony => "o200k_harmony",
+            Encoding::O200kBase => "o200k_base",
+            Encoding::Cl100kBase => "cl100k_base",
+            Encoding::P50kBase => "p50k_base",
+            Encoding::P50kEdit => "p50k_edit",
+            Encoding::R50kBase => "r50k_base",
+        }
+    }
+
+    /// Tokens that a text has at least. The count stops soon after it is above `enough`, so that no text takes longer
+    /// than one of that many tokens, and leaves out what it cannot count exactly but for its shortest possible encoding.
+    pub fn count_at_least(self, text: &str, enough: u64) -> u64 {
+        let mut tokens = 0;
+        for piece in pieces(text) {
+            tokens += match piece.exact {
+                true => self.bpe().encode_ordinary(piece.text).len() as u64,
+                false => (piece.text.len() as u64).div_ceil(LONGEST_TOKEN),
+            };
+            if tokens > enough {
+                break;
+            }
+        }
+        tokens
+    }
+
+    pub(super) fn bpe(self) -> &'static CoreBPE {
         let tokenizer = match self {
             Encoding::O200kHarmony => Tokenizer::O200kHarmony,
             Encoding::O200kBase => Tokenizer::O200kBase,
@@ -46,6 +89,9 @@ impl Encoding {
         bpe_for_tokenizer(tokenizer).expect("every encoding is embedded in tiktoken-rs")
     }
 }
+
+/// The bytes of the longest token of any of them (read from the encodings that tiktoken-rs 0.12.1 embeds).
+const LONGEST_TOKEN: u64 = 128;
 
 /// OpenAI's published rule for chat (cookbook "How to count tokens with tiktoken", read 2026-11): 3 tokens around each
 /// message, 1 for a name, and 3 that begin the reply. Tools are counted as their JSON, which overstates a little:
@@ -60,7 +106,7 @@ impl Counter for Encoding {
     }
 
     fn count_text(&self, text: &str) -> u64 {
-        self.bpe().encode_ordinary(text).len() as u64
+        pieces(text).map(|piece| self.bpe().encode_ordinary(piece.text).len() as u64).sum()
     }
 
     fn count_request(&self, request: &Request) -> Option<u64> {

@@ -41,13 +41,13 @@ impl Engine {
                 let failure = Failure::new(Proof::NotSent, "unsupported", unsupported.to_string());
                 return Count::Failed(Failure { status: Some(400), ..failure });
             }
-            None => return locally(&target.model, request),
+            None => return locally(&target.model, request).await,
         };
         let asked = tokio::time::timeout(PATIENCE, ask(upstream, wire));
         match asked.await {
             Ok(Ok(Some(tokens))) => Count::Tokens(tokens),
             // Many servers speak the protocol without its count endpoint.
-            Ok(Ok(None)) => locally(&target.model, request),
+            Ok(Ok(None)) => locally(&target.model, request).await,
             Ok(Err(failure)) => Count::Failed(failure.masked(upstream.api_key.as_ref())),
             Err(_) => {
                 let why = format!("no answer within {PATIENCE:?}");
@@ -70,6 +70,10 @@ async fn ask(upstream: &Upstream, wire: providers::adapter::UpstreamRequest) -> 
     }
 }
 
-fn locally(model: &str, request: &Request) -> Count {
-    encoding_for(model).and_then(|encoding| encoding.count_request(request)).map_or(Count::Cannot, Count::Tokens)
+/// Away from the threads that serve: a long prompt takes seconds.
+async fn locally(model: &str, request: &Request) -> Count {
+    let Some(encoding) = encoding_for(model) else { return Count::Cannot };
+    let request = request.clone();
+    let counted = tokio::task::spawn_blocking(move || encoding.count_request(&request)).await;
+    counted.ok().flatten().map_or(Count::Cannot, Count::Tokens)
 }
