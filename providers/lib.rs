@@ -79,4 +79,5 @@ mod totality;
 #[cfg(test)]
 mod translated;
 pub mod transport;
+pub mod windows;
 mod wording;

@@ -215,8 +215,12 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
 
 /// The listed price of a model of the vendor at this address. The same model elsewhere has another price.
 pub fn listed(base_url: &str, model: &str) -> Option<&'static Price> {
-    let here = |start: &str| base_url.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    LIST.iter().filter(|(start, _)| here(start)).find_map(|(_, models)| models.get(model))
+    LIST.iter().filter(|(start, _)| stands_at(base_url, start)).find_map(|(_, models)| models.get(model))
+}
+
+/// Whether an address is one of those that begin so.
+pub(crate) fn stands_at(base_url: &str, start: &str) -> bool {
+    base_url.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn read(text: &str) -> Result<List, String> {

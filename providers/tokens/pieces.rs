@@ -76,13 +76,8 @@ mod tests {
     use super::*;
     use crate::tokens::{Counter, Encoding};
 
-    const ENCODINGS: [Encoding; 5] = [
-        Encoding::O200kBase,
-        Encoding::O200kHarmony,
-        Encoding::Cl100kBase,
-        Encoding::P50kBase,
-        Encoding::R50kBase,
-    ];
+    const ENCODINGS: [Encoding; 5] =
+        [Encoding::O200kBase, Encoding::O200kHarmony, Encoding::Cl100kBase, Encoding::P50kBase, Encoding::R50kBase];
 
     fn whole(encoding: Encoding, text: &str) -> u64 {
         encoding.bpe().encode_ordinary(text).len() as u64
