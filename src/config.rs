@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::adapter::{Adapter, Secret};
-use providers::prices::{Price, listed};
+use providers::prices::{self, Price};
 use providers::transport::Endpoint;
+use providers::windows::{self, Window};
 
 use crate::domain::limits::Limit;
 use crate::domain::notice::SigningKey;
@@ -99,14 +100,21 @@ pub struct Provider {
     pub lookup_grace: Option<Duration>,
     /// What its models cost, where the settings say so.
     pub prices: BTreeMap<String, Price>,
-    /// Changes with every setting that could change this provider's answers. A rotated key or a price does not.
+    /// How much its models hold, where the settings say so.
+    pub windows: BTreeMap<String, Window>,
+    /// Changes with every setting that could change this provider's answers. A rotated key, a price or a window does not.
     pub settings_digest: String,
 }
 
 impl Provider {
     /// What a model costs here: by the settings, else by the list of prices at the vendors' own addresses.
     pub fn price(&self, model: &str) -> Option<&Price> {
-        self.prices.get(model).or_else(|| listed(&self.endpoint.base_url, model))
+        self.prices.get(model).or_else(|| prices::listed(&self.endpoint.base_url, model))
+    }
+
+    /// How much a model holds here: by the settings, else by the list of windows at the vendors' own addresses.
+    pub fn window(&self, model: &str) -> Option<&Window> {
+        self.windows.get(model).or_else(|| windows::listed(&self.endpoint.base_url, model))
     }
 }
 

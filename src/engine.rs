@@ -4,7 +4,8 @@
 //! [`crate::domain::step::next_step`] until the job is over) → [`call`] (one attempt at one provider, with its clocks)
 //! → [`settle`] (write what came of it). Beside it: [`lease`] (this process is alive), [`rescue`] (what dead processes
 //! left), [`reconcile`] (asking providers about lost answers), [`call_off`] (cancelled work), [`certify`] (contract runs
-//! and permits), [`notify`] (owners are told that their jobs are over); before it [`gate`] and [`limits`] (what may begin).
+//! and permits), [`notify`] (owners are told that their jobs are over); before it [`gate`], [`limits`] and [`room`] (what may
+//! begin).
 //!
 //! No transaction is open while a provider is called, and a client that hangs up cancels nothing: each job runs in a
 //! task of its own.
@@ -25,6 +26,7 @@ pub mod progress;
 pub mod reconcile;
 pub mod registry;
 pub mod rescue;
+pub mod room;
 pub mod run_job;
 pub mod settle;
 pub mod stream_log;
@@ -40,6 +42,7 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::domain::Timestamp;
 use crate::domain::ids::JobId;
+use crate::domain::job::JobError;
 use crate::domain::limits::Refusal;
 use crate::domain::route::Target;
 use crate::engine::calls::Calls;
@@ -54,6 +57,7 @@ use crate::engine::mirror::Streams;
 use crate::engine::notify::Notifier;
 use crate::engine::reconcile::Places;
 use crate::engine::registry::Registry;
+use crate::engine::room::Counting;
 use crate::engine::tasks::Tasks;
 use crate::engine::upstreams::Upstreams;
 use crate::store::drift::HeldCircuit;
@@ -84,6 +88,7 @@ pub(crate) struct Inner {
     pub lease: Lease,
     pub limits: Limits,
     pub gate: Gate,
+    pub counting: Counting,
     pub notifier: Arc<Notifier>,
     pub tasks: Tasks,
     pub calls: Calls,
@@ -110,6 +115,8 @@ pub enum EngineError {
     Draining,
     #[error("the owner's limit of {} {} is used up", .0.limit, .0.measure.as_str())]
     Limited(Refusal),
+    #[error("{}", .0.message)]
+    TooLong(Box<JobError>),
     #[error("limits cannot be judged while the database is away")]
     LimitsUnknown,
     #[error("as much is on its way as this gateway can carry")]
@@ -149,6 +156,7 @@ impl Engine {
             lease,
             limits,
             gate: Gate::default(),
+            counting: Counting::default(),
             notifier,
             tasks: Tasks::default(),
             calls: Calls::default(),

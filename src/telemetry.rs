@@ -13,8 +13,10 @@ pub struct Metrics {
     registry: Registry,
     /// Jobs admitted, attached to, replayed or refused, by `outcome`.
     pub submissions: IntCounterVec,
-    /// Requests for a job refused, by `reason` (requests, tokens, jobs: the owner's limits; overloaded).
+    /// Requests for a job refused, by `reason` (requests, tokens, jobs: the owner's limits; overloaded; context_length).
     pub refused: IntCounterVec,
+    /// Prompts whose tokens had to be counted, by `verdict` (too_long: for one of the route's targets at least; fits).
+    pub prompts_counted: IntCounterVec,
     /// Requests on their way to the database, and how many may be.
     pub entering: IntGauge,
     pub entering_limit: IntGauge,
@@ -97,6 +99,11 @@ impl Default for Metrics {
                 &["outcome"],
             ),
             refused: counter("interlock_refused_total", "Requests for a job refused, by what was lacking", &["reason"]),
+            prompts_counted: counter(
+                "interlock_prompts_counted_total",
+                "Prompts whose tokens were counted, since their bytes could be too many for a window",
+                &["verdict"],
+            ),
             entering: gauge("interlock_entering", "Requests on their way to the database"),
             entering_limit: gauge("interlock_entering_limit", "How many may be, as learned from the database's times"),
             jobs: gauge("interlock_jobs", "Jobs at work in this process"),

@@ -5,6 +5,7 @@ mod dropping;
 mod evidence;
 mod limits;
 mod provider;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -143,7 +144,7 @@ impl Checker {
         self.base_of_project(name, raw);
         let api_key = self.secret(&setting("api_key"), raw.api_key.as_deref());
         let lookup_grace = self.lookup_grace(name, raw, &endpoint);
-        let prices = self.prices(name, raw);
+        let (prices, windows) = (self.prices(name, raw), self.windows(name, raw));
         let settings_digest = provider::settings_digest(raw, &endpoint);
         let adapter: Arc<dyn Adapter> = adapter?;
         (self.problems.len() == before).then(|| Provider {
@@ -153,6 +154,7 @@ impl Checker {
             api_key,
             lookup_grace,
             prices,
+            windows,
             settings_digest,
         })
     }
@@ -236,6 +238,7 @@ impl Checker {
                 self.problem(setting, format!("`{text}` stands twice; a silent target is never asked twice"));
             } else if let Some(provider) = providers.get(&target.provider) {
                 out.push(RouteTarget {
+                    window: provider.window(&target.model).cloned(),
                     target,
                     adapter_version: provider.adapter.version(),
                     settings_digest: provider.settings_digest.clone(),

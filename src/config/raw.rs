@@ -108,6 +108,30 @@ pub struct Provider {
     /// unknown. A price here takes the place of the whole listed one.
     #[serde(default)]
     pub prices: BTreeMap<String, Price>,
+    /// How much a model holds, by its name: a prompt that certainly does not fit is not sent there. Default:
+    /// `providers/windows.toml`, where that lists the model at this address; else it holds everything. A window here
+    /// takes the place of the whole listed one.
+    #[serde(default)]
+    pub windows: BTreeMap<String, Window>,
+}
+
+/// In tokens. `context_window`, `max_input_tokens` or both.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Prompt and answer together. Default: without bound.
+    pub context_window: Option<u64>,
+    /// The prompt alone; each text, where vectors are asked for. Default: without bound but `context_window`.
+    pub max_input_tokens: Option<u64>,
+    /// The longest answer: no more room is kept for one, whatever the request asks for. Default: unknown.
+    pub max_output_tokens: Option<u64>,
+    /// Whether the provider refuses a request whose prompt and `max_tokens` are together above `context_window`, as vLLM
+    /// does; others let the answer end there. Default false: only the prompt counts.
+    pub answer_counts: Option<bool>,
+    /// How its tokens are counted: `o200k_base`, `o200k_harmony`, `cl100k_base`, `p50k_base`, `p50k_edit`, `r50k_base`,
+    /// or `none`: not at all, and every prompt fits. Default: tiktoken's, by the model's name, where that is OpenAI's; of
+    /// an Azure deployment, whose name says nothing, none.
+    pub tokenizer: Option<String>,
 }
 
 /// Per million tokens, six decimals at most. What is written is taken exactly: no amount is rounded. A call that used a

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use providers::windows::Window;
+
 use super::Timestamp;
 use super::drift::DriftRule;
 use super::ids::PermitId;
@@ -74,6 +76,8 @@ pub struct RouteTarget {
     pub adapter_version: String,
     /// Changes with every setting of the provider that could change its answers.
     pub settings_digest: String,
+    /// How much its model holds; `None`: that is not known.
+    pub window: Option<Window>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

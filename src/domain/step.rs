@@ -6,10 +6,16 @@
 //! 4. The next target whose permit is valid, each at most once a round.
 //! 5. Otherwise the round is over.
 
+mod reach;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use providers::failure::{Proof, Rejection};
+use providers::windows::Overflow;
+
+pub use self::reach::Reach;
+use self::reach::untried;
 
 use super::Timestamp;
 use super::attempt::{Attempt, AttemptState, ClearedBy, Failed};
@@ -17,7 +23,7 @@ use super::backoff;
 use super::ids::AttemptId;
 use super::job::{JobError, JobErrorCode, Snapshot};
 use super::permit::{Permit, PermitFlaw};
-use super::route::{Candidate, OnUnknown, Route, RouteTarget, Target};
+use super::route::{Candidate, OnUnknown, Route, Target};
 
 /// The longest that a call waits for a target to become available before it goes on without it.
 pub const MAX_INLINE_WAIT: Duration = Duration::from_secs(20);
@@ -33,6 +39,8 @@ pub struct Situation<'a> {
     pub suite_digest: Option<&'a str>,
     /// Targets whose wire format cannot carry this request, and what of it.
     pub unable: &'a HashMap<Target, String>,
+    /// Targets whose window certainly does not hold this prompt: nothing of it is sent there.
+    pub too_long: &'a HashMap<Target, Overflow>,
     /// Targets that are to be left alone, and until when.
     pub cooling: &'a HashMap<Target, Timestamp>,
     /// Targets whose live answers broke the contract, and in what way: only a passed run lets them back.
@@ -42,6 +50,13 @@ pub struct Situation<'a> {
     pub jitter: f64,
     /// Somebody has just asked for this job again, so a round that is over may be followed by another.
     pub fresh_call: bool,
+}
+
+impl<'a> Situation<'a> {
+    fn reach(&self) -> Reach<'a> {
+        let Situation { route, permits, suite_digest, unable, too_long, now, .. } = *self;
+        Reach { route, permits, suite_digest, unable, too_long, now }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +111,13 @@ fn on_open(s: &Situation<'_>, open: &Attempt) -> NextStep {
 /// What may follow the last attempt of `round`.
 fn in_round(s: &Situation<'_>, round: i32) -> NextStep {
     let Some(last) = tried(s, round).last() else {
-        return advance(s, round, None);
+        return match advance(s, round, None) {
+            // Nothing has failed that a later round could find mended.
+            NextStep::RoundOver(_) if s.reach().beyond_all().is_some() => {
+                NextStep::Fail(error(s, JobErrorCode::ContextLengthExceeded, None))
+            }
+            step => step,
+        };
     };
     match &last.state {
         AttemptState::Failed(failed) if failed.by.is_none() => after_failure(s, round, last, failed),
@@ -144,7 +165,7 @@ fn after_failure(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed)
 /// The same target once more, if its budget for this round is not used up and the wait is bearable.
 fn retry(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed) -> Option<NextStep> {
     let tries = tried(s, round).filter(|a| a.target == last.target).count() as u32;
-    if tries > s.route.retries || is_passed_over(s, &last.target, round) {
+    if tries > s.route.retries || is_passed_over(s, &last.target, round) || s.too_long.contains_key(&last.target) {
         return None;
     }
     let ended = last.ended_at.unwrap_or(s.now);
@@ -160,7 +181,7 @@ fn retry(s: &Situation<'_>, round: i32, last: &Attempt, failed: &Failed) -> Opti
 /// The target that an operator cleared, when nothing else is left: clearing it by name is what allows it again.
 fn again(s: &Situation<'_>, round: i32, last: &Attempt) -> Option<NextStep> {
     let candidate = candidate_for(s, &last.target)?.ok()?;
-    Some(NextStep::Start { candidate, round, at: s.now })
+    (!s.too_long.contains_key(&last.target)).then_some(NextStep::Start { candidate, round, at: s.now })
 }
 
 /// The next target of the round, or its end.
@@ -190,7 +211,7 @@ fn next_target(s: &Situation<'_>, round: i32) -> Pick {
             continue;
         }
         let Some(Ok(candidate)) = candidate_for(s, &target.target) else { continue };
-        if s.unable.contains_key(&target.target) || is_passed_over(s, &target.target, round) {
+        if !s.reach().takes(&target.target) || is_passed_over(s, &target.target, round) {
             continue;
         }
         match s.cooling.get(&target.target) {
@@ -216,7 +237,7 @@ fn is_passed_over(s: &Situation<'_>, target: &Target, round: i32) -> bool {
     }
     let serves = |other: &Target| {
         matches!(candidate_for(s, other), Some(Ok(_)))
-            && !s.unable.contains_key(other)
+            && s.reach().takes(other)
             && !s.held.contains_key(other)
             && s.cooling.get(other).is_none_or(|until| *until <= s.now)
             && !tried(s, round).any(|a| a.target == *other)
@@ -233,32 +254,8 @@ fn still_silent(s: &Situation<'_>, target: &Target) -> bool {
         .any(|a| a.target == *target && matches!(&a.state, AttemptState::Released { by: ClearedBy::Policy(_) }))
 }
 
-/// The candidate for a target of the route, or what its permit lacks. `None`: not a target of this route.
 fn candidate_for(s: &Situation<'_>, target: &Target) -> Option<Result<Candidate, PermitFlaw>> {
-    let position = s.route.targets.iter().position(|t| t.target == *target)?;
-    if position == 0 {
-        return Candidate::primary(s.route).map(Ok);
-    }
-    Some(fallback_for(s, &s.route.targets[position]))
-}
-
-fn fallback_for(s: &Situation<'_>, target: &RouteTarget) -> Result<Candidate, PermitFlaw> {
-    let Some(suite) = &s.route.contract else {
-        return Err(PermitFlaw::NoContract { route: s.route.name.clone(), target: target.target.clone() });
-    };
-    let mut flaw = PermitFlaw::Missing { suite: suite.clone(), target: target.target.clone() };
-    let mut newest = true;
-    for permit in s.permits.iter().filter(|p| p.facts().target == target.target) {
-        match Candidate::fallback(s.route, target, s.suite_digest, permit, s.now) {
-            Ok(candidate) => return Ok(candidate),
-            Err(why) if newest => {
-                flaw = why;
-                newest = false;
-            }
-            Err(_) => {}
-        }
-    }
-    Err(flaw)
+    s.reach().candidate(target)
 }
 
 fn tried<'a>(s: &'a Situation<'_>, round: i32) -> impl DoubleEndedIterator<Item = &'a Attempt> {
@@ -280,6 +277,12 @@ fn last_failure<'a>(s: &'a Situation<'_>) -> Option<&'a Failed> {
 /// The error with a line for each attempt and for each fallback that may not be tried.
 fn error(s: &Situation<'_>, code: JobErrorCode, last: Option<&Failed>) -> JobError {
     let mut details: Vec<String> = s.snapshot.attempts.iter().map(describe).collect();
+    // Without a provider's word on it, it is our own count that says so, as it would have before there was a job.
+    let counted = code == JobErrorCode::ContextLengthExceeded && last.is_none();
+    if let Some(refusal) = s.reach().refusal().filter(|_| counted) {
+        details.extend(refusal.details);
+        return JobError { details, ..refusal };
+    }
     let (unpermitted, others) = not_tried(s);
     let words = last.and_then(|f| f.message.as_deref()).filter(|m| !m.is_empty());
     let mut message = words.map_or_else(|| headline(code).to_owned(), |words| format!("{}: {words}", headline(code)));
@@ -312,15 +315,14 @@ fn not_tried(s: &Situation<'_>) -> (Vec<String>, Vec<String>) {
         if s.snapshot.attempts.iter().any(|a| a.target == *target) {
             continue;
         }
-        if let (Some(Ok(_)), Some(why)) = (candidate_for(s, target), s.held.get(target)) {
-            others.push(format!("{target} was not tried: its circuit is open: {why}"));
-            continue;
-        }
-        match (candidate_for(s, target), s.unable.get(target), s.cooling.get(target)) {
-            (Some(Err(flaw)), _, _) => unpermitted.push(format!("{target} was not tried: {flaw}")),
-            (_, Some(why), _) => others.push(format!("{target} was not tried: it cannot carry {why}")),
-            (_, _, Some(until)) => others.push(format!("{target} was not tried: it is being left alone until {until}")),
-            _ => {}
+        match (candidate_for(s, target), s.held.get(target), s.reach().obstacle(target), s.cooling.get(target)) {
+            (Some(Err(flaw)), ..) => unpermitted.push(untried(target, &flaw.to_string())),
+            (Some(Ok(_)), Some(why), ..) => others.push(untried(target, &format!("its circuit is open: {why}"))),
+            (Some(Ok(_)), None, Some(why), _) => others.push(untried(target, &why)),
+            (Some(Ok(_)), None, None, Some(until)) => {
+                others.push(untried(target, &format!("it is being left alone until {until}")));
+            }
+            (Some(Ok(_)), None, None, None) | (None, ..) => {}
         }
     }
     (unpermitted, others)

@@ -8,7 +8,7 @@ mod situation;
 mod start;
 mod streaming;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::limits::Hold;
 use super::mirror::Mirror;
 use super::progress::Progress;
 use super::registry::{Command, Entry};
+use super::room::TooLong;
 use super::settle::{Seen, Settled};
 use super::stream_log::StreamLog;
 use super::{Engine, Phase, tasks};
@@ -45,6 +46,8 @@ pub struct Order {
     pub request: Arc<Request>,
     /// On the primary's wire, under the first attempt's id.
     pub wire: Option<UpstreamRequest>,
+    /// The targets that the prompt is too long for, where somebody has looked at all of them.
+    pub too_long: Option<TooLong>,
 }
 
 /// One job's task.
@@ -60,6 +63,8 @@ pub struct Runner {
     first: Option<FirstAttempt>,
     /// The first attempt's request, where it is written already.
     wire: Option<UpstreamRequest>,
+    /// The targets that the prompt is too long for, once that was judged.
+    too_long: Option<TooLong>,
     entry: Entry,
     events: mpsc::UnboundedReceiver<Box<CallEvent>>,
     events_in: mpsc::UnboundedSender<Box<CallEvent>>,
@@ -117,6 +122,7 @@ impl Runner {
         runner.route = Some(order.route);
         runner.request = Some(order.request);
         runner.wire = order.wire;
+        runner.too_long = order.too_long;
         runner.attempts = usize::from(first.is_some());
         runner.first = first;
         runner
@@ -143,6 +149,7 @@ impl Runner {
             request: None,
             first: None,
             wire: None,
+            too_long: None,
             entry,
             events,
             events_in,
@@ -238,13 +245,10 @@ impl Runner {
             return Some(self.without_route(snapshot));
         };
         let fresh_call = std::mem::take(&mut self.fresh_call);
-        let fallbacks = route.targets.len() > 1 && !snapshot.job.state.is_terminal();
-        let mut unable = HashMap::new();
+        let is_open = !snapshot.job.state.is_terminal();
+        let (unable, too_long) = if is_open { self.unfit(&route).await } else { Default::default() };
         let held = self.engine.inner.circuits.held_on(&route);
-        let (permits, digest) = if fallbacks {
-            if self.load_request().await {
-                unable = self.unable(&route);
-            }
+        let (permits, digest) = if is_open && route.targets.len() > 1 {
             let read = || self.engine.store().permits(Some(&route.name));
             let permits = self.engine.persist("read the permits", read).await?.ok()?;
             let digest = self.engine.suite_digest(&route).await;
@@ -260,6 +264,7 @@ impl Runner {
             permits: &permits,
             suite_digest: digest.as_deref(),
             unable: &unable,
+            too_long: &too_long,
             cooling: &cooling,
             held: &held,
             now: snapshot.read_at,

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::gate::Entering;
 use super::limits::Hold;
 use super::progress::{Delivered, Progress};
+use super::room::TooLong;
 use super::run_job::{Order, Runner};
 use super::settle::as_delivered;
 use super::upstreams::Prepared;
@@ -21,7 +22,7 @@ use super::{Engine, EngineError, Phase, tasks};
 use crate::domain::Timestamp;
 use crate::domain::fingerprint::VERSION;
 use crate::domain::ids::{AttemptId, JobId, OwnerId};
-use crate::domain::job::{Delivery, JobState, KeyOrigin, Snapshot};
+use crate::domain::job::{Delivery, JobError, JobState, KeyOrigin, Snapshot};
 use crate::domain::key::IdempotencyKey;
 use crate::domain::limits::{Limit, Refusal, estimate};
 use crate::domain::overload::Write;
@@ -41,7 +42,7 @@ pub struct Submission {
     /// What makes two payloads the same intent.
     pub fingerprint: [u8; 32],
     pub route: Arc<Route>,
-    pub request: Request,
+    pub request: Arc<Request>,
     /// The same on its primary's wire.
     pub prepared: Prepared,
     /// The body as sent.
@@ -180,8 +181,15 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
+        let Submission { route, request, body, .. } = &submission;
+        let too_long = self.too_long_for_primary(route, request, body.len()).await;
+        if let Some(too_long) = &too_long
+            && let Some(refusal) = self.no_room(route, request, too_long).await?
+        {
+            return Ok((self.found_or_too_long(&submission, refusal).await?, None));
+        }
         let id = JobId::fresh();
-        let (new, order) = self.new_job(id, submission, hold.as_ref());
+        let (new, order) = self.new_job(id, submission, too_long, hold.as_ref());
         let (owner, asked, instance, first) = (new.owner, new.fingerprint, new.instance, new.first.clone());
         // Before the commit, so that a second click never finds the job without its task.
         let (entry, progress) = self.inner.registry.enter(id);
@@ -218,7 +226,13 @@ impl Engine {
     }
 
     /// The rows of a submission, and what its task needs of it.
-    fn new_job(&self, id: JobId, submission: Submission, hold: Option<&Hold>) -> (NewJob, Order) {
+    fn new_job(
+        &self,
+        id: JobId,
+        submission: Submission,
+        too_long: Option<TooLong>,
+        hold: Option<&Hold>,
+    ) -> (NewJob, Order) {
         let Submission { owner, key, dialect, fingerprint, route, body, metadata, callback, delivery, .. } = submission;
         let key_origin = if key.is_some() { KeyOrigin::Client } else { KeyOrigin::Gateway };
         let new = NewJob {
@@ -237,9 +251,9 @@ impl Engine {
             deadline: route.job_deadline,
             instance: self.inner.lease.id(),
             reserved_tokens: hold.map(Hold::tokens),
-            first: self.first_attempt(&route, &submission.prepared),
+            first: self.first_attempt(&route, &submission.prepared, too_long.as_ref()),
         };
-        (new, Order { route, request: Arc::new(submission.request), wire: submission.prepared.wire })
+        (new, Order { route, request: submission.request, wire: submission.prepared.wire, too_long })
     }
 
     /// A place at the door, as long as this process can carry more.
@@ -273,6 +287,18 @@ impl Engine {
         Err(EngineError::Limited(refusal))
     }
 
+    /// There is no room for this prompt now; but a job that has its key is what it was, and goes on as it would.
+    async fn found_or_too_long(&self, submission: &Submission, refusal: JobError) -> Result<Submitted, EngineError> {
+        if let Some(key) = &submission.key
+            && let Some(snapshot) = self.store().job_by_key(submission.owner, key.as_str()).await?
+        {
+            return Ok(self.found(Box::new(snapshot), None, submission.fingerprint));
+        }
+        self.inner.metrics.refused.with_label_values(&["context_length"]).inc();
+        tracing::info!(route = submission.route.name, details = ?refusal.details, "refused: the prompt is too long");
+        Err(EngineError::TooLong(Box::new(refusal)))
+    }
+
     /// Whether attaching to this job means trying its targets anew.
     fn opens_a_round(&self, snapshot: &Snapshot) -> bool {
         snapshot.job.state == JobState::Queued && !self.inner.registry.is_at_work(snapshot.job.id)
@@ -292,8 +318,11 @@ impl Engine {
     }
 
     /// The primary's attempt, where it may start at once.
-    fn first_attempt(&self, route: &Route, prepared: &Prepared) -> Option<FirstAttempt> {
+    fn first_attempt(&self, route: &Route, prepared: &Prepared, too_long: Option<&TooLong>) -> Option<FirstAttempt> {
         let candidate = Candidate::primary(route)?;
+        if too_long.is_some_and(|too_long| too_long.contains_key(candidate.target())) {
+            return None;
+        }
         let held = self.inner.circuits.held_on(route).contains_key(candidate.target());
         let free = self.may_start() && self.inner.circuits.is_free(candidate.target()) && !held;
         free.then(|| FirstAttempt {

@@ -1,10 +1,11 @@
 //! The configured providers, each with its adapter, its transport and its secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use providers::adapter::{Adapter, CallContext, Secret, Unsupported, UpstreamRequest};
 use providers::canonical::Request;
+use providers::dialects::embeddings;
 use providers::dropping::{self, Reduced};
 use providers::transport::Transport;
 
@@ -62,8 +63,22 @@ impl Upstreams {
         Ok(Prepared { id, wire, dropped: dropped.unwrap_or_default() })
     }
 
+    /// The targets whose wire format cannot carry this request, not even without what the route lets fall.
+    pub fn unable(&self, route: &Route, request: &Request) -> HashMap<Target, String> {
+        let primary = route.targets.first().map(|primary| &primary.target.model);
+        let judge = |target: &Target| {
+            // A vector means something only beside others of the same model.
+            if embeddings::is_asked(request) && primary != Some(&target.model) {
+                return Some((target.clone(), "model: its vectors cannot be compared with the primary's".to_owned()));
+            }
+            let unable = self.can_carry(target, request, &route.drop_unsupported).err()?;
+            Some((target.clone(), unable.to_string()))
+        };
+        route.targets.iter().filter_map(|t| judge(&t.target)).collect()
+    }
+
     /// Whether this target's wire format can carry the request, without what may fall.
-    pub fn can_carry(&self, target: &Target, request: &Request, droppable: &[String]) -> Result<(), Unsupported> {
+    fn can_carry(&self, target: &Target, request: &Request, droppable: &[String]) -> Result<(), Unsupported> {
         match self.get(&target.provider) {
             Some(upstream) => upstream.prepare(request, &target.model, "", droppable).map(|_| ()),
             None => Ok(()),

@@ -109,7 +109,7 @@ async fn complete(
         dialect,
         fingerprint: print,
         route,
-        request,
+        request: Arc::new(request),
         prepared,
         body: bytes,
         metadata: None,

@@ -1,5 +1,6 @@
 //! `/v1/jobs`: jobs without waiting for them, and what became of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -60,7 +61,7 @@ async fn admit(engine: &Engine, caller: Caller, headers_in: &HeaderMap, body_in:
         dialect: order.dialect,
         fingerprint: order.fingerprint,
         route,
-        request,
+        request: Arc::new(request),
         prepared,
         body: bytes,
         metadata: order.metadata.map(|metadata| metadata.to_bytes()),

@@ -132,6 +132,8 @@ pub enum Problem {
         message: String,
     },
     Limited(Refusal),
+    /// No target that may be tried holds the prompt; there is no job.
+    TooLong(Box<JobError>),
     Overloaded,
     Draining,
     Interrupted {
@@ -175,6 +177,7 @@ impl From<EngineError> for Problem {
             EngineError::Store(error) => error.into(),
             EngineError::Draining => Problem::Draining,
             EngineError::Limited(refusal) => Problem::Limited(refusal),
+            EngineError::TooLong(error) => Problem::TooLong(error),
             EngineError::LimitsUnknown => Problem::StoreUnavailable,
             EngineError::Overloaded => Problem::Overloaded,
             EngineError::Upstream { .. } | EngineError::Callbacks(_) | EngineError::Fault => {
@@ -234,6 +237,7 @@ impl Problem {
             Problem::NotUnknown { attempt, state } => line(409, "attempt_not_unknown", format!("attempt {attempt} is {state}; only an unknown attempt can be cleared")),
             Problem::JobOver { job, state } => line(409, "job_over", format!("job {job} is {state} already, and that is final")),
             Problem::Refused { code, message } => line(409, code, message.clone()),
+            Problem::TooLong(error) => line(error_status(error), error.code.as_str(), error.message.clone()),
             Problem::Limited(refusal) => line(429, "rate_limit_exceeded", limits::words(refusal)),
             Problem::Overloaded => line(503, "overloaded", "as much is on its way as this gateway can carry; nothing was accepted, repeat the request with the same Idempotency-Key".into()),
             Problem::Draining => line(503, "shutting_down", "this gateway is shutting down; nothing was accepted, repeat the request".into()),
@@ -248,6 +252,7 @@ impl Problem {
             Problem::Invalid { param, .. } => param.as_deref(),
             Problem::RouteUnknown { .. } => Some("model"),
             Problem::RoundOver { error, .. } | Problem::JobFailed { error, .. } => error.param.as_deref(),
+            Problem::TooLong(error) => error.param.as_deref(),
             _ => None,
         }
     }
@@ -396,6 +401,9 @@ impl Problem {
             }
             Problem::Limited(refusal) => {
                 out.insert("limit".into(), limits::details(refusal));
+            }
+            Problem::TooLong(error) => {
+                out.insert("attempts".into(), error.details.clone().into());
             }
             Problem::RoundOver { error, .. } | Problem::JobFailed { error, .. } => {
                 out.insert("attempts".into(), error.details.clone().into());

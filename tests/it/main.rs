@@ -36,3 +36,4 @@ mod support;
 mod tidy;
 mod unknown_outcome;
 mod unknown_shapes;
+mod windows;

@@ -379,6 +379,48 @@ fn a_price_is_a_plain_amount_and_a_currency() {
 }
 
 #[test]
+fn a_window_bounds_something_in_tokens_that_are_counted() {
+    let stated = |window: &str| format!("[providers.alpha.windows.\"gpt-4.1\"]\n{window}\n[providers.beta]");
+    let refused = |window: &str, words: &[&str]| refused("[providers.beta]", &stated(window), words);
+    let named = "providers.alpha.windows.\"gpt-4.1\"";
+    refused("max_output_tokens = 9", &[named, "bounds no prompt", "`context_window`, `max_input_tokens`"]);
+    refused("context_window = 0", &[named, ".context_window", "at least 1"]);
+    refused("max_input_tokens = 9223372036854775807", &[named, ".max_input_tokens", "a number of tokens, as 128000"]);
+    refused("context_window = 9\nmax_output_tokens = 10", &[".max_output_tokens", "10 is more than", "of 9"]);
+    refused("context_window = 9\nmax_input_tokens = 10", &[".max_input_tokens", "10 is more than"]);
+    refused("max_input_tokens = 9\nanswer_counts = true", &[".answer_counts", "says nothing without `context_window`"]);
+    refused(
+        "context_window = 9\ntokenizer = \"gpt\"",
+        &[".tokenizer", "`gpt` is no tokenizer", "`o200k_base`", "`none`"],
+    );
+    refused("context_window = \"8k\"", &["context_window = \"8k\"", "invalid type"]);
+    refused("window = 9", &["unknown field `window`", "context_window"]);
+    let sound = stated("context_window = 10\nmax_output_tokens = 10\nanswer_counts = true\ntokenizer = \"none\"");
+    workplace(&SOUND.replacen("[providers.beta]", &sound, 1)).run(&["config", "check"]).expect(0);
+}
+
+/// The settings win over the list, as a whole; a deployment's name says nothing of its tokens.
+#[test]
+fn a_window_is_the_settings_or_else_the_listed_one_of_the_vendors_address() {
+    let provider = |adapter: &str, base_url: &str, lines: &str| {
+        let text = format!("[providers.p]\nadapter = \"{adapter}\"\nbase_url = \"{base_url}\"\n{lines}");
+        Config::parse(&text, "the test's settings").expect("sound settings").providers["p"].clone()
+    };
+    let (openai, azure) = ("https://api.openai.com/v1", "https://x.openai.azure.com");
+    let listed = provider("openai", openai, "").window("gpt-4").cloned().expect("listed");
+    assert_eq!((listed.context, listed.output), (Some(8192), Some(8192)));
+    assert!(listed.identity.contains("https://developers.openai.com/"), "{}", listed.identity);
+    assert_eq!(provider("openai", "http://127.0.0.1:9001/v1", "").window("gpt-4"), None);
+    let own = "windows.gpt-4 = { context_window = 10 }";
+    let stated = provider("openai", openai, own).window("gpt-4").cloned().expect("stated");
+    assert_eq!((stated.context, stated.output, &*stated.identity), (Some(10), None, "settings"));
+    assert_eq!(stated.encoding, listed.encoding);
+    let deployed = |lines: &str| provider("azure-openai", azure, lines).window("gpt-4").expect("stated").encoding;
+    assert_eq!(deployed(own), None);
+    assert_eq!(deployed("windows.gpt-4 = { context_window = 10, tokenizer = \"cl100k_base\" }"), listed.encoding);
+}
+
+#[test]
 fn only_what_does_not_change_the_question_can_be_left_out() {
     for name in ["messages", "tools", "max_tokens", "response_format", "stop", "n", "system", "store", ""] {
         let line = format!("[routes.support]\ndrop_unsupported = [\"seed\", \"{name}\"]");

@@ -4,7 +4,9 @@ use super::*;
 use crate::domain::ids::{InstanceId, JobId, OwnerId, PermitId, RunId};
 use crate::domain::job::{Delivery, Job, JobState, KeyOrigin};
 use crate::domain::permit::{EndCause, PermitFacts, Revoked};
-use crate::domain::route::{Evidence, KeyPolicy, StreamDelivery};
+use crate::domain::route::{Evidence, KeyPolicy, RouteTarget, StreamDelivery};
+
+mod windows;
 
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
 const DIGEST: &str = "digest-1";
@@ -18,6 +20,7 @@ fn target(provider: &str) -> RouteTarget {
         target: Target { provider: provider.to_owned(), model: "m".to_owned() },
         adapter_version: "openai/1".to_owned(),
         settings_digest: "settings-1".to_owned(),
+        window: None,
     }
 }
 
@@ -125,6 +128,7 @@ struct World {
     attempts: Vec<Attempt>,
     state: JobState,
     unable: HashMap<Target, String>,
+    too_long: HashMap<Target, Overflow>,
     cooling: HashMap<Target, Timestamp>,
     held: HashMap<Target, String>,
     suite_digest: Option<&'static str>,
@@ -140,6 +144,7 @@ impl World {
             attempts,
             state: JobState::Queued,
             unable: HashMap::new(),
+            too_long: HashMap::new(),
             cooling: HashMap::new(),
             held: HashMap::new(),
             suite_digest: Some(DIGEST),
@@ -182,6 +187,7 @@ impl World {
             permits: &self.permits,
             suite_digest: self.suite_digest,
             unable: &self.unable,
+            too_long: &self.too_long,
             cooling: &self.cooling,
             held: &self.held,
             now: self.now,

@@ -1,8 +1,7 @@
 //! What the decision about a job's next step rests on beside the job itself.
 
 use std::collections::HashMap;
-
-use providers::dialects::embeddings;
+use std::sync::Arc;
 
 use super::Runner;
 use crate::domain::Timestamp;
@@ -10,6 +9,7 @@ use crate::domain::cost::Spent;
 use crate::domain::job::{JobError, JobErrorCode, Snapshot};
 use crate::domain::route::{Route, Target};
 use crate::domain::step::NextStep;
+use crate::engine::room::TooLong;
 
 impl Runner {
     /// What the database says of the job's attempts.
@@ -19,20 +19,22 @@ impl Runner {
         self.reserved_tokens = snapshot.job.reserved_tokens;
     }
 
-    /// The targets whose wire format cannot carry this request, not even without what the route lets fall.
-    pub(super) fn unable(&self, route: &Route) -> HashMap<Target, String> {
-        let Some(request) = &self.request else { return HashMap::new() };
-        let upstreams = self.engine.upstreams();
-        let primary = route.targets.first().map(|primary| &primary.target.model);
-        let judge = |target: &Target| {
-            // A vector means something only beside others of the same model.
-            if embeddings::is_asked(request) && primary != Some(&target.model) {
-                return Some((target.clone(), "model: its vectors cannot be compared with the primary's".to_owned()));
-            }
-            let unable = upstreams.can_carry(target, request, &route.drop_unsupported).err()?;
-            Some((target.clone(), unable.to_string()))
+    /// The targets that cannot carry the request, where there are several, and those that are too small for it. The latter
+    /// are judged once: a window is a setting.
+    pub(super) async fn unfit(&mut self, route: &Arc<Route>) -> (HashMap<Target, String>, TooLong) {
+        let fallbacks = route.targets.len() > 1;
+        let nothing = (HashMap::new(), TooLong::default());
+        if !fallbacks && route.targets.iter().all(|target| target.window.is_none()) {
+            return nothing;
+        }
+        let Some(request) = self.request().await else { return nothing };
+        let too_long = match &self.too_long {
+            Some(known) => Arc::clone(known),
+            None => self.engine.too_long(route, &request).await,
         };
-        route.targets.iter().filter_map(|t| judge(&t.target)).collect()
+        self.too_long = Some(Arc::clone(&too_long));
+        let unable = if fallbacks { self.engine.upstreams().unable(route, &request) } else { HashMap::new() };
+        (unable, too_long)
     }
 
     /// Circuits run on this process's clock, decisions on the database's: only differences are carried over.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::canonical::Request;
 use providers::dropping::Reduced;
 use providers::failure::{Failure, Proof};
 use tokio::time::Instant;
@@ -39,7 +40,7 @@ impl Runner {
                 Woken::Stopped => return self.hand_over().await,
             }
         }
-        if !self.engine.may_start() || !self.load_request().await {
+        if !self.engine.may_start() || self.request().await.is_none() {
             return self.hand_over().await;
         }
         let Some(route) = self.route.clone() else { return Then::Decide };
@@ -140,13 +141,13 @@ impl Runner {
     }
 
     /// The client's request, read again where this task was not there when it came.
-    pub(super) async fn load_request(&mut self) -> bool {
+    pub(super) async fn request(&mut self) -> Option<Arc<Request>> {
         if self.request.is_none() {
             let read = || self.engine.store().job_request(self.owner, self.job);
             if let Some(Ok(Some(stored))) = self.engine.persist("read the request", read).await {
                 self.request = reread(&stored);
             }
         }
-        self.request.is_some()
+        self.request.clone()
     }
 }
