@@ -136,6 +136,10 @@ pub struct Row {
     pub overloaded_statuses: &'static [u16],
     /// 4xx that come after the work was done, in its own shape.
     pub ended_statuses: &'static [u16],
+    /// 4xx that are our account's fault there, or our model's, whatever they are called elsewhere.
+    pub setup_statuses: &'static [u16],
+    /// 4xx that say, where they speak of tokens, that prompt and answer do not fit the window.
+    pub context_statuses: &'static [u16],
     /// Whether it takes `stream_options`: usage is always asked for then. Where not, it sends usage unasked.
     pub stream_options: bool,
     /// Whether it closes the connection after each stream although it says `Keep-Alive`: it is told to close, or the
@@ -174,6 +178,8 @@ const OPENAI: Row = Row {
     error_shapes: &[ErrorShape::OpenAi],
     overloaded_statuses: &[],
     ended_statuses: &[],
+    setup_statuses: &[],
+    context_statuses: &[],
     stream_options: true,
     closes_after_stream: false,
     finish_words: &[],
@@ -269,8 +275,6 @@ const ROWS: &[Row] = &[
         source: "facts 2.1: finish_reason normalised, native_finish_reason beside; 2026-11",
         ..LIKE_OPENAI
     },
-    Row { name: "together", source: "no deviation recorded; 2026-11", ..LIKE_OPENAI },
-    Row { name: "fireworks", source: "no deviation recorded; 2026-11", ..LIKE_OPENAI },
     Row {
         name: "ollama-openai",
         developer_role: false,

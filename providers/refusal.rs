@@ -122,6 +122,9 @@ fn own_shape(row: &Row, status: StatusCode, error: &ErrorBody, wish: Option<Dura
     if row.ended_statuses.contains(&code) {
         return (Proof::EndedWithoutResult, "provider_error");
     }
+    if row.setup_statuses.contains(&code) {
+        return (Proof::Rejected(Rejection::Setup), "precondition_failed");
+    }
     match code {
         // Somebody gave up waiting; the work may go on.
         408 | 504 | 524 => (Proof::Unknown, "provider_timeout"),
@@ -135,7 +138,7 @@ fn own_shape(row: &Row, status: StatusCode, error: &ErrorBody, wish: Option<Dura
         500..=599 => (Proof::EndedWithoutResult, "provider_error"),
         402 => (Proof::Rejected(Rejection::Billing), "billing"),
         429 => too_many(error, wish),
-        400..=499 => refused(code, error),
+        400..=499 => refused(row, code, error),
         _ => (Proof::Unknown, "unexpected_status"),
     }
 }
@@ -150,7 +153,7 @@ fn too_many(error: &ErrorBody, wish: Option<Duration>) -> (Proof, &'static str) 
 }
 
 /// The remaining 4xx, by what they mean. The order matters: "tokens per minute" is a rate, not a length (B066).
-fn refused(status: u16, error: &ErrorBody) -> (Proof, &'static str) {
+fn refused(row: &Row, status: u16, error: &ErrorBody) -> (Proof, &'static str) {
     let rejected = |rejection, reason| (Proof::Rejected(rejection), reason);
     if error.generated || error.is_called(&["tool_use_failed"]) {
         return (Proof::EndedWithoutResult, "failed_generation");
@@ -166,6 +169,9 @@ fn refused(status: u16, error: &ErrorBody) -> (Proof, &'static str) {
     }
     if error.is_called(wording::POLICY_CODES) {
         return rejected(Rejection::ContentPolicy, "content_policy");
+    }
+    if row.context_statuses.contains(&status) && wording::speaks_of_tokens(&error.message) {
+        return rejected(Rejection::ContextLength, "context_length");
     }
     if status == 403 || error.is_called(wording::SETUP_CODES) || wording::means_setup(&error.message) {
         return rejected(Rejection::Setup, "unauthorized");

@@ -68,6 +68,9 @@ const CONTEXT_WORDS: &[&str] = &[
     "exceeded model token limit",                   // Moonshot, MoonshotAI/kimi-cli issue 2011
     "exceeds the maximum number of tokens allowed", // Vertex, recorded 2026-08
     "input is too long for requested model",        // Bedrock, aws-samples/bedrock-chat issue 95
+    // text-generation-inference, router/src/validation.rs, and those who serve with it (Together, Hugging Face).
+    "`inputs` tokens + `max_new_tokens` must be <=",
+    "`inputs` must have less than",
 ];
 
 const RATE_WORDS: &[&str] =
@@ -100,6 +103,11 @@ fn says(message: &str, words: &[&str]) -> bool {
 
 pub fn means_context(message: &str) -> bool {
     says(message, CONTEXT_WORDS)
+}
+
+/// For statuses that a provider uses for little else.
+pub fn speaks_of_tokens(message: &str) -> bool {
+    says(message, &["token", "context length"])
 }
 
 pub fn means_rate(message: &str) -> bool {

@@ -117,6 +117,26 @@ pub(super) const COMPATIBLE: &[Row] = &[
         ..LIKE_OPENAI
     },
     Row {
+        // Base URL: https://api.together.ai/v1, as its page has it, or https://api.together.xyz/v1. Prompt and
+        // `max_tokens` together must be below the window, and its page says 403 for that (400 and 422 with TGI's words were
+        // seen too). 402 is the account's limit of spending, 503 an overloaded engine. Which parameters it ignores, how it
+        // counts, an idempotency key, a look-up of chat completions: not documented there.
+        name: "together",
+        context_statuses: &[403],
+        source: "docs.together.ai/docs/error-codes; docs/inference/openai-compatibility, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
+        // Base URL: https://api.fireworks.ai/inference/v1. Where prompt and `max_tokens` are above the window it lowers
+        // `max_tokens`, unless `context_length_exceeded_behavior` is `error`. A stream's last chunk brings the usage. 412:
+        // the account is suspended, or a LoRA model failed to load. How it counts, an idempotency key, a look-up: not
+        // documented there.
+        name: "fireworks",
+        setup_statuses: &[412],
+        source: "docs.fireworks.ai/tools-sdks/migrate-to-fireworks; guides/inference-error-codes, read 2026-12-01",
+        ..LIKE_OPENAI
+    },
+    Row {
         // Base URL: http://127.0.0.1:1234/v1. Chat completions keep nothing (only its /v1/responses are stateful), so a
         // lost answer cannot be looked up. What it ignores, how it counts, its errors' shape and an idempotency key:
         // not documented there.

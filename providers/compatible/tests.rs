@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapter::{Adapter, CallContext, Head, Unsupported, UpstreamRequest};
-use crate::failure::Proof;
+use crate::failure::{Proof, Rejection};
 use crate::fixtures::names_the_model;
 use crate::json::Json;
 use crate::openai::request::parse;
@@ -46,6 +46,31 @@ fn a_server_that_closes_after_a_stream_is_told_to() {
         assert!(closes(name, true) && !closes(name, false), "{name}");
     }
     assert!(!closes("openai", true) && !closes("anthropic", true));
+}
+
+#[test]
+fn a_status_means_what_its_provider_says_it_means() {
+    let proof = |name: &str, status: u16, message: &str| {
+        let head = Head { status: http::StatusCode::from_u16(status).unwrap(), headers: http::HeaderMap::new() };
+        let body = format!(r#"{{"error":{{"object":"error","type":"invalid_request_error","message":"{message}"}}}}"#);
+        adapter_named(name).unwrap().from_failure(&head, body.as_bytes()).proof
+    };
+    let (context, setup) = (Proof::Rejected(Rejection::ContextLength), Proof::Rejected(Rejection::Setup));
+    let too_long = "Input token count + max_tokens parameter must be less than the context length of the model";
+    assert_eq!(proof("together", 403, too_long), context);
+    assert_eq!(proof("together", 403, "your team may not use this model"), setup);
+    assert_eq!(proof("openai", 403, too_long), setup);
+    let tgi = "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens";
+    for name in ["together", "huggingface", "tgi"] {
+        let head = Head { status: http::StatusCode::UNPROCESSABLE_ENTITY, headers: http::HeaderMap::new() };
+        let body = match name {
+            "tgi" => format!(r#"{{"error":"{tgi} and 9 `max_new_tokens`","error_type":"validation"}}"#),
+            _ => format!(r#"{{"error":{{"message":"{tgi}","type":"invalid_request_error"}}}}"#),
+        };
+        assert_eq!(adapter_named(name).unwrap().from_failure(&head, body.as_bytes()).proof, context, "{name}");
+    }
+    assert_eq!(proof("fireworks", 412, "account is suspended"), setup);
+    assert_eq!(proof("openai", 412, "x"), Proof::Rejected(Rejection::BadRequest));
 }
 
 #[test]

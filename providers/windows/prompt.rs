@@ -23,7 +23,7 @@ impl Part<'_> {
 /// Members by which a client, or its account's settings in its name, has the provider shorten what is too long: then
 /// nothing is certain. `truncation`, `context_management`: OpenAI's OpenAPI 2.3.0 (createResponse), Anthropic's context
 /// editing; `truncate_prompt_tokens`: vLLM; `truncate`: NVIDIA's and Cohere's embeddings; `prompt_truncate_len`,
-/// `context_length_exceeded_behavior`: docs.fireworks.ai/tools-sdks/migrate-to-fireworks and Together's reference;
+/// `context_length_exceeded_behavior`: docs.fireworks.ai/tools-sdks/migrate-to-fireworks, together-python issue 439;
 /// `transforms`, `plugins`: OpenRouter, whose recorded error names the plugin. Read 2026-12-01.
 const SHORTENERS: &[&str] = &[
     "truncation",
