@@ -2,8 +2,9 @@
 //! by which an encoding splits words.
 //!
 //! OpenAI's patterns never join a space to the character before it that is none, nor a letter or digit to a following
-//! punctuation mark that is no apostrophe: between those two a text may be cut, and its tokens stay the same. Where a run
-//! has neither for [`LONGEST`] bytes it is cut all the same, and its count is not exact.
+//! punctuation mark that is no apostrophe: between those two a text may be cut, and its tokens stay the same (nor is it cut
+//! before `|` and `_`, which stand within control literals). Where a run has neither for [`LONGEST`] bytes it is cut all
+//! the same, and its count is not exact.
 
 /// Bytes of a piece, at most. The pattern goes back over a run of spaces as often as it is long, and gives up (which
 /// tiktoken-rs does not survive) after a million steps.
@@ -61,7 +62,8 @@ fn never_joined(before: char, after: char) -> bool {
         ' ' => !before.is_whitespace(),
         // Of letters only those that are certainly `\p{L}`, not marks, which some patterns take for punctuation.
         _ if before.is_ascii_alphanumeric() || is_ideograph(before) => {
-            (after.is_ascii_punctuation() && after != '\'') || matches!(after, '、' | '。' | '，' | '！' | '？')
+            (after.is_ascii_punctuation() && !matches!(after, '\'' | '|' | '_'))
+                || matches!(after, '、' | '。' | '，' | '！' | '？')
         }
         _ => false,
     }

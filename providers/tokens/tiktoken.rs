@@ -61,14 +61,16 @@ impl Encoding {
         }
     }
 
-    /// Tokens that a text has at least. The count stops soon after it is above `enough`, so that no text takes longer
-    /// than one of that many tokens, and leaves out what it cannot count exactly but for its shortest possible encoding.
+    /// Tokens that a text has at least, wherever it is read. The count stops soon after it is above `enough`, so that no
+    /// text takes longer than one of that many tokens. What cannot be counted exactly has its shortest possible encoding,
+    /// and control literals are single tokens, as servers of open models may read them in a user's text.
     pub fn count_at_least(self, text: &str, enough: u64) -> u64 {
         let mut tokens = 0;
         for piece in pieces(text) {
-            tokens += match piece.exact {
-                true => self.bpe().encode_ordinary(piece.text).len() as u64,
-                false => (piece.text.len() as u64).div_ceil(LONGEST_TOKEN),
+            tokens += match (piece.exact, piece.text.contains("<|")) {
+                (true, false) => self.bpe().encode_ordinary(piece.text).len() as u64,
+                (true, true) => self.bpe().encode_with_special_tokens(piece.text).len() as u64,
+                (false, _) => (piece.text.len() as u64).div_ceil(LONGEST_TOKEN),
             };
             if tokens > enough {
                 break;
@@ -184,6 +186,20 @@ mod tests {
             assert!(encoding.splits_control_literals(hostile), "{encoding:?}");
             assert!(encoding.round_trips(hostile), "{encoding:?}");
             assert!(encoding.count_text("<|endoftext|>") > 1, "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn the_least_count_takes_control_literals_for_single_tokens_and_stops_when_it_is_enough() {
+        let (plain, literals) = ("a".repeat(3) + &" a".repeat(99), "<|endoftext|>".repeat(900));
+        for encoding in [Encoding::O200kHarmony, Encoding::O200kBase, Encoding::Cl100kBase] {
+            assert_eq!(encoding.count_at_least(&plain, 1000), encoding.count_text(&plain), "{encoding:?}");
+            assert_eq!(encoding.count_at_least(&literals, 100_000), 900, "{encoding:?}");
+            assert!(encoding.count_at_least(&literals.repeat(10), 100_000) <= 9000, "{encoding:?}");
+            let most = encoding.count_at_least(&plain.repeat(10_000), 1000);
+            assert!(most > 1000 && most < 100_000, "{encoding:?}: {most}");
+            let run = "a".repeat(1 << 20);
+            assert!(encoding.count_at_least(&run, u64::MAX) <= encoding.count_text(&run), "{encoding:?}");
         }
     }
 

@@ -19,12 +19,18 @@ impl Checker {
         for (model, stated) in &raw.windows {
             let setting = format!("providers.{name}.windows.{model:?}");
             self.bounds(&setting, stated);
+            let encoding = self.encoding(&setting, raw, model, stated);
+            if encoding.is_none() && stated.tokenizer.is_none() {
+                let effect =
+                    "no text is ever too long for it: set `tokenizer` where one of tiktoken's counts as it does";
+                tracing::warn!(provider = name, model, effect, "the window's model has no tokenizer here");
+            }
             let window = Window {
                 context: stated.context_window,
                 input: stated.max_input_tokens,
                 output: stated.max_output_tokens,
                 answer_counts: stated.answer_counts.unwrap_or(false),
-                encoding: self.encoding(&setting, raw, model, stated),
+                encoding,
                 identity: SETTINGS.into(),
             };
             windows.insert(model.clone(), window);
