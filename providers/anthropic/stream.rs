@@ -18,6 +18,7 @@ use crate::canonical::{Answer, Choice, Finish};
 use crate::dialects::messages::input;
 use crate::failure::Failure;
 use crate::json::{Json, Object};
+use crate::numbered::Lists;
 use crate::refusal;
 use crate::sse::Event;
 use crate::stream::{Protocol, ReadWhole, error_event, garbled};
@@ -30,6 +31,7 @@ pub(super) fn decoder(head: &Head, native: bool) -> Result<Box<dyn StreamDecoder
         message: None,
         blocks: Vec::new(),
         calls: 0,
+        lists: Lists::default(),
         complete: false,
         answer: None,
         native,
@@ -48,6 +50,7 @@ struct Messages {
     blocks: Vec<(u64, Block)>,
     /// How many tool calls the client has been told of.
     calls: u64,
+    lists: Lists,
     complete: bool,
     answer: Option<Answer>,
     /// The client gets the events themselves.
@@ -283,8 +286,9 @@ impl Messages {
         out.push(StreamPiece::Chunk { data: Json::Object(self.chunk(vec![last.into()])).to_bytes(), content: false });
     }
 
-    fn push_some(&self, delta: Option<Object>, out: &mut Vec<StreamPiece>) {
+    fn push_some(&mut self, delta: Option<Object>, out: &mut Vec<StreamPiece>) {
         if let Some(delta) = delta {
+            let delta = self.lists.number_all(delta);
             self.push(delta, true, out);
         }
     }

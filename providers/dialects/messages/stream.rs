@@ -11,6 +11,7 @@ use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Rendering, frames};
 use crate::json::{Json, Object};
+use crate::numbered::unnumbered;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -68,7 +69,9 @@ impl Writer {
                 ("tool_calls", Json::Array(fragments)) => {
                     fragments.iter().for_each(|fragment| self.call(fragment, out));
                 }
-                ("thinking_blocks", Json::Array(blocks)) => blocks.iter().for_each(|block| self.signed(block, out)),
+                ("thinking_blocks", Json::Array(blocks)) => {
+                    blocks.iter().for_each(|block| self.signed(&unnumbered(block), out));
+                }
                 (name, value) if cited::MEMBERS.contains(&name) => self.cite(cited::citations(name, value), out),
                 // The same words under an older name.
                 ("reasoning", _) if delta.get_some("reasoning_content").is_some() => {}
