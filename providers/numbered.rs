@@ -2,7 +2,7 @@
 //!
 //! Their helper for streams adds deltas up by rules that know no names: texts are joined, numbers are summed, objects
 //! are merged member by member, and an object of a list goes to the place that its `index` names; without one the helper
-//! raises (`accumulate_delta` in openai-python 3.57.0, `lib/streaming/_deltas.py`, read 2026-12-01). So every object of a
+//! raises (`accumulate_delta` in openai-python 2.54.0, `lib/streaming/_deltas.py`, read 2026-12-01). So every object of a
 //! list carries its place among all that came under that name, and anything else goes out once.
 
 use crate::json::{Json, Object};

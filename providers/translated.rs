@@ -103,7 +103,7 @@ fn answers_are_translated_for_the_official_clients_to_judge() {
     }
 }
 
-/// Adds a delta as the helper of OpenAI's own Python client does (openai-python 3.57.0, `lib/streaming/_deltas.py`).
+/// Adds a delta as the helper of OpenAI's own Python client does (openai-python 2.54.0, `lib/streaming/_deltas.py`).
 fn add(whole: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(), String> {
     for (name, more) in delta {
         let Some(known) = whole.get_mut(&name).filter(|known| !known.is_null()) else {

@@ -30,6 +30,8 @@ FAULTS = {
     "overloaded": (503, {}, "overloaded", "The engine is overloaded"),
     "forbidden": (401, {}, "invalid_api_key", "Incorrect API key provided"),
     "refusing": (400, {}, "invalid_request_error", "'temperature' is too high"),
+    "moderated": (403, {}, "content_policy_violation", "The request was rejected by the safety system"),
+    "unprocessable": (422, {}, "invalid_request_error", "'messages' cannot be processed"),
 }
 SIMS = {
     "SIM": [],
@@ -37,7 +39,12 @@ SIMS = {
     "BROKEN_SIM": ["--model", "gemini-2.5-flash", "--misbehave", "bad-request-as-500"],
 }
 SLOW = 2.0
-ROUTES = ["slow", *FAULTS]
+# Models that answer late, with what else their route says: `silent` and `keyless` are given up before they answer.
+LATE = {
+    "slow": "",
+    "silent": 'attempt_timeout = "500ms"\n',
+    "keyless": 'attempt_timeout = "500ms"\nidempotency = "generate"\n',
+}
 
 
 class Faulty(BaseHTTPRequestHandler):
@@ -53,7 +60,7 @@ class Faulty(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         model = asked["model"]
         self.calls[model] = self.calls.get(model, 0) + 1
-        if model == "slow":
+        if model in LATE:
             time.sleep(SLOW)
             return self.answer(200, {}, ANSWER)
         status, headers, code, words = FAULTS[model]
@@ -72,7 +79,8 @@ class Faulty(BaseHTTPRequestHandler):
 
 
 def settings(sim, faulty):
-    routes = [f'[routes.{name}]\ntargets = ["faulty/{name}"]\nretries = 0\n' for name in ROUTES]
+    more = {**dict.fromkeys(FAULTS, ""), **LATE}
+    routes = [f'[routes.{name}]\ntargets = ["faulty/{name}"]\nretries = 0\n{more[name]}' for name in more]
     return "\n".join([
         '[server]\nlisten = "127.0.0.1:0"\noperator_listen = "127.0.0.1:0"\noperator_token = "env:OPERATOR_TOKEN"\n',
         f'[providers.openai]\nadapter = "openai"\nbase_url = "{sim}"\n',

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { apiKey, baseURL, hello, intent, models, providerCalls } from "./world.js";
+import { apiKey, baseURL, errors, hello, intent, models, oneCall } from "./world.js";
 
 const client = new OpenAI({ baseURL, apiKey });
 const parameters = { type: "object", properties: { number: { type: "integer" } }, required: ["number"] };
@@ -82,16 +82,14 @@ test("embeddings and models", async () => {
   assert.equal((await client.models.retrieve("chat")).object, "model");
 });
 
-for (const [model, raised, status] of [
-  ["limited", OpenAI.RateLimitError, 429],
-  ["broken", OpenAI.InternalServerError, 502],
-  ["overloaded", OpenAI.InternalServerError, 503],
-  ["refusing", OpenAI.BadRequestError, 400],
-  ["no-such-route", OpenAI.NotFoundError, 404],
-]) {
-  test(`${model} raises its class`, async () => {
-    const asked = client.chat.completions.create({ model, messages: hello }, { headers: intent(), maxRetries: 0 });
-    await assert.rejects(asked, (error) => error instanceof raised && error.status === status);
+for (const [model, raised, status] of errors) {
+  test(`${model} raises its class, whole, streamed and as a response`, async () => {
+    const is = (error) => error instanceof OpenAI[raised] && error.status === status;
+    const headers = intent();
+    const once = { headers, maxRetries: 0 };
+    await assert.rejects(client.chat.completions.create({ model, messages: hello }, once), is);
+    await assert.rejects(client.chat.completions.create({ model, messages: hello, stream: true }, once), is);
+    await assert.rejects(client.responses.create({ model, input: "hello" }, { headers: intent(), maxRetries: 0 }), is);
   });
 }
 
@@ -107,10 +105,23 @@ test("a wrong key, a missing one, a conflict", async () => {
   await assert.rejects(client.chat.completions.create({ model: "chat", messages: other }, { headers }), OpenAI.ConflictError);
 });
 
-test("retries after timeouts are one call at the provider", async () => {
-  const before = await providerCalls("slow");
+test("timeouts and retries are one call at the provider", async () => {
   const asked = { model: "slow", messages: hello };
-  const answer = await client.chat.completions.create(asked, { headers: intent(), timeout: 700, maxRetries: 5 });
-  assert.equal(answer.choices[0].message.content, "late");
-  assert.equal((await providerCalls("slow")) - before, 1);
+  const headers = intent();
+  const late = await oneCall("slow", async () => {
+    const impatient = client.chat.completions.create(asked, { headers, timeout: 400, maxRetries: 0 });
+    await assert.rejects(impatient, OpenAI.APIConnectionTimeoutError);
+    return client.chat.completions.create(asked, { headers, timeout: 700, maxRetries: 5 });
+  });
+  assert.equal(late.choices[0].message.content, "late");
+  const response = await oneCall("slow", () =>
+    client.responses.create({ model: "slow", input: "hello" }, { headers: intent(), timeout: 700, maxRetries: 5 }),
+  );
+  assert.equal(response.output_text, "late");
+});
+
+test("retries after an unknown outcome are one call at the provider", async () => {
+  const asked = { model: "silent", messages: hello };
+  const ask = () => client.chat.completions.create(asked, { headers: intent(), maxRetries: 8 });
+  assert.equal((await oneCall("silent", ask)).choices[0].message.content, "late");
 });
