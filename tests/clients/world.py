@@ -33,6 +33,8 @@ FAULTS = {
     "moderated": (403, {}, "content_policy_violation", "The request was rejected by the safety system"),
     "unprocessable": (422, {}, "invalid_request_error", "'messages' cannot be processed"),
 }
+# A target that has failed is left alone for a while: each test takes a target of its own, `limited.0`, `limited.1`, …
+TARGETS = 60
 SIMS = {
     "SIM": [],
     "STRICT_SIM": ["--model", "gemini-2.5-flash", "--window", "512"],
@@ -58,7 +60,7 @@ class Faulty(BaseHTTPRequestHandler):
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        model = asked["model"]
+        model = asked["model"].partition(".")[0]
         self.calls[model] = self.calls.get(model, 0) + 1
         if model in LATE:
             time.sleep(SLOW)
@@ -79,8 +81,8 @@ class Faulty(BaseHTTPRequestHandler):
 
 
 def settings(sim, faulty):
-    more = {**dict.fromkeys(FAULTS, ""), **LATE}
-    routes = [f'[routes.{name}]\ntargets = ["faulty/{name}"]\nretries = 0\n{more[name]}' for name in more]
+    more = {**{f"{name}.{at}": "" for name in FAULTS for at in range(TARGETS)}, **LATE}
+    routes = [f'[routes."{name}"]\ntargets = ["faulty/{name}"]\nretries = 0\n{more[name]}' for name in more]
     return "\n".join([
         '[server]\nlisten = "127.0.0.1:0"\noperator_listen = "127.0.0.1:0"\noperator_token = "env:OPERATOR_TOKEN"\n',
         f'[providers.openai]\nadapter = "openai"\nbase_url = "{sim}"\n',
@@ -125,7 +127,7 @@ def main(command):
         made = subprocess.run([binary, "--config", str(config), "--json", "key", "create", "--owner", "clients"],
                               check=True, capture_output=True, text=True, **at)
         key = json.loads(made.stdout)["key"]
-        world = {"GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
+        world = {"TARGETS": str(TARGETS), "GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
         return subprocess.run(command, env={**os.environ, **world}).returncode
     finally:
         for process in reversed(running):

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, embedMany, generateObject, generateText, streamText, tool } from "ai";
 import { z } from "zod";
-import { apiKey, baseURL, errors, intent, models, oneCall } from "./world.js";
+import { apiKey, baseURL, errors, intent, models, oneCall, route } from "./world.js";
 
 const interlock = createOpenAICompatible({ name: "interlock", baseURL, apiKey, supportsStructuredOutputs: true });
 
@@ -35,8 +35,9 @@ for (const model of models) {
 
 for (const [model, , statusCode] of errors) {
   test(`${model} raises an APICallError`, async () => {
-    const asked = generateText({ model: interlock(model), prompt: "hello", headers: intent(), maxRetries: 0 });
-    await assert.rejects(asked, (error) => APICallError.isInstance(error) && error.statusCode === statusCode);
+    const asked = { prompt: "hello", headers: intent(), maxRetries: 0 };
+    const failed = (error) => APICallError.isInstance(error) && error.statusCode === statusCode;
+    await assert.rejects(generateText({ ...asked, model: interlock(route(model)) }), failed);
   });
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import { apiKey, errors, gateway, hello, intent, models, oneCall } from "./world.js";
+import { apiKey, errors, gateway, hello, intent, models, oneCall, route } from "./world.js";
 
 const client = new Anthropic({ baseURL: gateway, apiKey });
 
@@ -41,7 +41,7 @@ for (const [model, raised, status] of errors) {
   test(`${model} raises its class, whole and streamed`, async () => {
     // This SDK has classes of its own for 502 to 504: kinds of its InternalServerError.
     const is = (error) => error instanceof Anthropic[raised] && error.status === status;
-    const body = { model, max_tokens: 10, messages: hello };
+    const body = { model: route(model), max_tokens: 10, messages: hello };
     const once = { headers: intent(), maxRetries: 0 };
     await assert.rejects(client.messages.create(body, once), is);
     await assert.rejects(client.messages.stream(body, once).finalMessage(), is);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { apiKey, baseURL, errors, hello, intent, models, oneCall } from "./world.js";
+import { apiKey, baseURL, errors, hello, intent, models, oneCall, route } from "./world.js";
 
 const client = new OpenAI({ baseURL, apiKey });
 const parameters = { type: "object", properties: { number: { type: "integer" } }, required: ["number"] };
@@ -85,11 +85,13 @@ test("embeddings and models", async () => {
 for (const [model, raised, status] of errors) {
   test(`${model} raises its class, whole, streamed and as a response`, async () => {
     const is = (error) => error instanceof OpenAI[raised] && error.status === status;
-    const headers = intent();
-    const once = { headers, maxRetries: 0 };
-    await assert.rejects(client.chat.completions.create({ model, messages: hello }, once), is);
-    await assert.rejects(client.chat.completions.create({ model, messages: hello, stream: true }, once), is);
-    await assert.rejects(client.responses.create({ model, input: "hello" }, { headers: intent(), maxRetries: 0 }), is);
+    const once = { headers: intent(), maxRetries: 0 };
+    const asked = { model: route(model), messages: hello };
+    await assert.rejects(client.chat.completions.create(asked, once), is);
+    const streamed = { model: route(model), messages: hello, stream: true };
+    await assert.rejects(client.chat.completions.create(streamed, { headers: intent(), maxRetries: 0 }), is);
+    const response = client.responses.create({ model: route(model), input: "hello" }, { headers: intent(), maxRetries: 0 });
+    await assert.rejects(response, is);
   });
 }
 

@@ -1,6 +1,6 @@
 // What every client's tests need: where the gateway is, a fresh key per intent, how often a provider was called.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 
 export const gateway = process.env.GATEWAY;
 export const baseURL = `${gateway}/v1`;
@@ -20,6 +20,9 @@ export const errors = [
   ["overloaded", "InternalServerError", 503],
   ["silent", "InternalServerError", 504],
 ];
+
+/** A route to a target of one's own that does as its name says, where there are such. */
+export const route = (model) => (model === "silent" ? model : `${model}.${randomInt(Number(process.env.TARGETS))}`);
 
 /** The header of one intent: sent again, it is the same job. */
 export const intent = () => ({ "Idempotency-Key": randomUUID() });

@@ -72,19 +72,19 @@ def test_parallel_tools(client, intent, model):
 
 
 @every_error
-def test_errors_raise_their_class(client, intent, model, raised, status):
+def test_errors_raise_their_class(client, intent, route, model, raised, status):
     with pytest.raises(getattr(anthropic, raised)) as caught:
         client.with_options(max_retries=0).messages.create(
-            model=model, max_tokens=10, messages=HELLO, extra_headers=intent
+            model=route(model), max_tokens=10, messages=HELLO, extra_headers=intent
         )
     assert caught.value.status_code == status and caught.value.body["type"] == "error"
 
 
 @every_error
-def test_async_streams_raise_their_class(api_key, intent, model, raised, status):
+def test_async_streams_raise_their_class(api_key, intent, route, model, raised, status):
     async def asked():
         async with anthropic.AsyncAnthropic(base_url=os.environ["GATEWAY"], api_key=api_key, max_retries=0) as client:
-            body = dict(model=model, max_tokens=10, messages=HELLO, extra_headers=intent)
+            body = dict(model=route(model), max_tokens=10, messages=HELLO, extra_headers=intent)
             async with client.messages.stream(**body) as stream:
                 await stream.get_final_message()
 

@@ -109,10 +109,10 @@ def test_asking_again_for_a_better_answer_is_another_intent(made, intent):
 
 
 @pytest.mark.parametrize(("model", "raised", "status"), ERRORS)
-def test_errors_raise_their_class(made, intent, model, raised, status):
+def test_errors_raise_their_class(made, intent, route, model, raised, status):
     with pytest.raises(Exception) as caught:
         made(max_retries=0).chat.completions.create(
-            model=model, messages=HI, response_model=Ticket, extra_headers=intent, max_retries=0
+            model=route(model), messages=HI, response_model=Ticket, extra_headers=intent, max_retries=0
         )
     found = [error for error in causes(caught.value) if isinstance(error, getattr(openai, raised))]
     assert [error.status_code for error in found[:1]] == [status]

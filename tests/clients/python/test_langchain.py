@@ -50,8 +50,8 @@ def test_async_invoke_and_stream(model, intent):
 
 
 @pytest.mark.parametrize(("model_name", "raised", "status"), ERRORS)
-def test_errors_raise_their_class(base_url, api_key, intent, model_name, raised, status):
-    chain = ChatOpenAI(model=model_name, base_url=base_url, api_key=api_key, max_retries=0)
+def test_errors_raise_their_class(base_url, api_key, intent, route, model_name, raised, status):
+    chain = ChatOpenAI(model=route(model_name), base_url=base_url, api_key=api_key, max_retries=0)
     with pytest.raises(getattr(openai, raised)) as caught:
         chain.invoke("hi", extra_headers=intent)
     assert caught.value.status_code == status

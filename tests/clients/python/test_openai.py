@@ -118,19 +118,19 @@ def test_models(client):
 
 @every_error
 @pytest.mark.parametrize("stream", [False, True])
-def test_errors_raise_their_class(patient, intent, model, raised, status, stream):
+def test_errors_raise_their_class(patient, intent, route, model, raised, status, stream):
     with pytest.raises(getattr(openai, raised)) as caught:
-        patient.chat.completions.create(model=model, messages=HELLO, stream=stream, extra_headers=intent)
+        patient.chat.completions.create(model=route(model), messages=HELLO, stream=stream, extra_headers=intent)
     assert (caught.value.status_code, bool(caught.value.message)) == (status, True)
     if model == "limited":
         assert int(caught.value.response.headers["retry-after"]) >= 1
 
 
 @every_error
-def test_async_errors_raise_their_class(base_url, api_key, intent, model, raised, status):
+def test_async_errors_raise_their_class(base_url, api_key, intent, route, model, raised, status):
     async def asked():
         async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
-            await client.chat.completions.create(model=model, messages=HELLO, extra_headers=intent)
+            await client.chat.completions.create(model=route(model), messages=HELLO, extra_headers=intent)
 
     with pytest.raises(getattr(openai, raised)) as caught:
         asyncio.run(asked())

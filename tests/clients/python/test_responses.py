@@ -71,10 +71,10 @@ def test_a_background_stream_is_taken_up_where_it_was_left(client, intent, model
 
 @every_error
 @pytest.mark.parametrize("stream", [False, True])
-def test_errors_raise_their_class(client, intent, model, raised, status, stream):
+def test_errors_raise_their_class(client, intent, route, model, raised, status, stream):
     ask = client.with_options(max_retries=0).responses.create
     with pytest.raises(getattr(openai, raised)) as caught:
-        ask(model=model, input="hello", stream=stream, extra_headers=intent)
+        ask(model=route(model), input="hello", stream=stream, extra_headers=intent)
     assert caught.value.status_code == status
 
 
