@@ -8,6 +8,7 @@ STRICT_SIM and BROKEN_SIM for those who ask a simulated provider themselves; sto
 binary.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -73,8 +74,10 @@ class Faulty(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {**headers, "content-type": "application/json", "content-length": len(body)}.items():
             self.send_header(name, str(value))
-        self.end_headers()
-        self.wfile.write(body)
+        # Whoever was cancelled does not wait for the answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *_):
         pass

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::dialects::Rendering;
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
+use crate::dialects::{Over, Rendering};
 use crate::json::{Json, Object};
 
 /// The id of the job's response.
@@ -45,12 +45,17 @@ pub(super) fn adopt(rendering: &Rendering, response: &mut Object) {
 }
 
 /// A response that has no answer yet, or never will: `queued`, `in_progress`, `failed`, `cancelled`.
-pub fn unfinished(rendering: &Rendering, status: &str, created: u64, error: Option<(&str, &str)>) -> Bytes {
-    let mut response = opening(rendering, status, created, rendering.request.get("model"));
-    if let Some((code, message)) = error {
+pub fn unfinished(rendering: &Rendering, over: &Over<'_>) -> Bytes {
+    let mut response = opening(rendering, over.status, over.created, rendering.request.get("model"));
+    write_over(over, &mut response);
+    Json::Object(response).to_bytes()
+}
+
+pub(super) fn write_over(over: &Over<'_>, response: &mut Object) {
+    response.insert("status", over.status);
+    if let Some((code, message)) = over.error {
         response.insert("error", Object::from_iter([("code", code), ("message", message)]));
     }
-    Json::Object(response).to_bytes()
 }
 
 /// Everything but the answer, members in OpenAI's order. What the client did not choose is null where the protocol has
@@ -130,6 +135,9 @@ impl Default for Ending {
 }
 
 impl Ending {
+    /// Nothing more comes.
+    pub const CUT: Ending = Ending { status: "incomplete", reason: None };
+
     pub fn of(choice: &Json) -> Ending {
         let reason = match choice.get("finish_reason").and_then(Json::as_str) {
             Some("length") => "max_output_tokens",

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::reply::{self, Ending};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
-use crate::dialects::{EventWriter, Rendering};
+use crate::dialects::{EventWriter, Over, Rendering};
 use crate::json::{Json, Object};
 
 use item::{Events, Open};
@@ -50,15 +50,18 @@ impl Writer {
     fn begin(&mut self, chunk: &Json) {
         if self.response.is_none() {
             let created = reply::created(chunk);
-            let response = reply::opening(&self.rendering, "in_progress", created, chunk.get("model"));
-            for kind in ["response.created", "response.in_progress"] {
-                self.events.tell(kind, [("response", response.clone().into())]);
-            }
-            self.response = Some(response);
+            self.announce(reply::opening(&self.rendering, "in_progress", created, chunk.get("model")));
         }
         if let Some(tier) = chunk.get_some("service_tier") {
             self.service_tier = Some(tier.clone());
         }
+    }
+
+    fn announce(&mut self, response: Object) {
+        for kind in ["response.created", "response.in_progress"] {
+            self.events.tell(kind, [("response", response.clone().into())]);
+        }
+        self.response = Some(response);
     }
 
     fn choice(&mut self, choice: &Json) {
@@ -173,6 +176,7 @@ impl EventWriter for Writer {
                 let response = chunk.as_object_mut().and_then(|event| event.get_mut("response"));
                 if let Some(response) = response.and_then(Json::as_object_mut) {
                     reply::adopt(&self.rendering, response);
+                    self.response = Some(response.clone());
                 }
                 self.events.pass_on(&chunk);
             }
@@ -213,6 +217,24 @@ impl EventWriter for Writer {
         }
         self.events.behind_what_is_known();
         self.events.tell_object("error", event);
+        self.events.take()
+    }
+
+    /// `response.failed`, with what there is of the response. OpenAI has no event of its own for one that was cancelled
+    /// (OpenAPI 2.3.0, `ResponseStreamEvent`; read 2026-11-30): the response in it says so.
+    fn over(&mut self, over: &Over<'_>, _error: &str) -> Bytes {
+        if self.response.is_none() {
+            let model = self.rendering.request.get("model").cloned();
+            self.announce(reply::opening(&self.rendering, "in_progress", over.created, model.as_ref()));
+        }
+        self.close_as(Ending::CUT);
+        let mut response = self.response.take().unwrap_or_default();
+        reply::write_over(over, &mut response);
+        if !self.native {
+            response.insert("output", std::mem::take(&mut self.items).into_iter().map(Json::from).collect::<Vec<_>>());
+        }
+        self.events.behind_what_is_known();
+        self.events.tell("response.failed", [("response", response.into())]);
         self.events.take()
     }
 }

@@ -73,6 +73,20 @@ for (const model of models) {
   });
 }
 
+test("a background response that fails or is cancelled says so in its stream", async () => {
+  const asked = { model: route("refusing"), input: "hello", background: true, stream: true };
+  const events = [];
+  for await (const event of await client.responses.create(asked, { headers: intent() })) events.push(event);
+  assert.deepEqual(events.map((event) => event.type), ["response.created", "response.in_progress", "response.failed"]);
+  const failed = events.at(-1).response;
+  assert.deepEqual([failed.status, failed.error.code], ["failed", "invalid_prompt"]);
+  assert.equal((await client.responses.stream({ response_id: failed.id }).finalResponse()).status, "failed");
+  const slow = { model: "slow", input: "hello", background: true };
+  const begun = await client.responses.create(slow, { headers: intent() });
+  await client.responses.cancel(begun.id);
+  assert.equal((await client.responses.stream({ response_id: begun.id }).finalResponse()).status, "cancelled");
+});
+
 test("embeddings and models", async () => {
   const made = await client.embeddings.create({ model: "chat", input: ["a", "b"] }, { headers: intent() });
   assert.deepEqual(made.data.map((item) => item.embedding.length), [64, 64]);

@@ -6,6 +6,7 @@ import json
 import openai
 import pytest
 from conftest import every_error
+from openai.types.responses import Response, ResponseFailedEvent
 from pydantic import BaseModel
 
 MODELS = ["chat", "claude", "gemini"]
@@ -67,6 +68,32 @@ def test_a_background_stream_is_taken_up_where_it_was_left(client, intent, model
     assert [item.content[0].text for item in items] == ["hello there"]
     with pytest.raises(openai.BadRequestError, match="retention"):
         client.responses.delete(id)
+
+
+def failing_route(route, model):
+    """A response in the background is there before it fails."""
+    return dict(model=route(model), input="hello", background=True)
+
+
+@pytest.mark.parametrize(("model", "code"), [("refusing", "invalid_prompt"), ("moderated", "invalid_prompt")])
+def test_a_background_response_that_fails_says_so_in_its_stream(client, intent, route, model, code):
+    events = list(client.responses.create(**failing_route(route, model), stream=True, extra_headers=intent))
+    assert [event.type for event in events] == ["response.created", "response.in_progress", "response.failed"]
+    failed = events[-1].response
+    assert (failed.status, failed.error.code, bool(failed.error.message)) == ("failed", code, True)
+    assert client.responses.retrieve(failed.id) == failed
+    again = list(client.responses.retrieve(failed.id, stream=True))
+    assert [event.to_dict() for event in again] == [event.to_dict() for event in events]
+    assert [e.type for e in client.responses.retrieve(failed.id, stream=True, starting_after=1)] == ["response.failed"]
+    Response.model_validate(failed.to_dict()), ResponseFailedEvent.model_validate(events[-1].to_dict())
+
+
+def test_a_cancelled_response_says_so_in_its_stream(client, intent):
+    begun = client.responses.create(model="slow", input="hello", background=True, extra_headers=intent)
+    assert client.responses.cancel(begun.id).status == "cancelled"
+    events = list(client.responses.retrieve(begun.id, stream=True))
+    assert (events[-1].type, events[-1].response.status) == ("response.failed", "cancelled")
+    ResponseFailedEvent.model_validate(events[-1].to_dict())
 
 
 @every_error
