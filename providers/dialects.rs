@@ -12,8 +12,9 @@
 
 #[cfg(test)]
 pub(crate) mod assembled;
+pub(crate) mod carried;
 mod chat;
-mod cited;
+pub(crate) mod cited;
 pub mod embeddings;
 mod frames;
 pub mod messages;

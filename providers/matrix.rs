@@ -12,6 +12,7 @@ mod errors;
 mod features;
 mod messages;
 mod responses;
+mod returned;
 pub(crate) mod samples;
 mod values;
 

@@ -7,6 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::reply;
+use crate::dialects::carried::{Carried, OF_MESSAGES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Rendering, frames};
@@ -22,6 +23,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// The block of each tool call, by its number in the chunks.
     calls: Vec<(u64, u64)>,
+    carried: Carried,
     service_tier: Option<Json>,
     /// What the last choice said of the end.
     ending: Option<Object>,
@@ -44,6 +46,7 @@ impl Writer {
             blocks: 0,
             open: None,
             calls: Vec::new(),
+            carried: Carried::default(),
             service_tier: None,
             ending: None,
             native: false,
@@ -64,6 +67,7 @@ impl Writer {
     }
 
     fn delta(&mut self, delta: &Object, out: &mut BytesMut) {
+        self.carried.take(delta);
         for (name, value) in delta.iter() {
             match (name, value) {
                 ("tool_calls", Json::Array(fragments)) => {
@@ -189,6 +193,10 @@ impl EventWriter for Writer {
             return out.freeze();
         }
         self.close(&mut out);
+        for data in self.carried.sealed(OF_MESSAGES) {
+            self.blocks += 1;
+            whole_block(self.blocks - 1, &reply::redacted(&data).into(), &mut out);
+        }
         let usage = usage.and_then(|usage| Json::parse(usage).ok());
         let usage = usage.as_ref().and_then(|chunk| chunk.get_some("usage"));
         let usage = reply::usage(usage, self.service_tier.as_ref());

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::dialects::carried::{Carried, OF_RESPONSES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{Over, Rendering};
@@ -115,6 +116,10 @@ pub(super) fn of_completion(rendering: &Rendering, completion: &Json) -> Option<
     let mut items = items(rendering, choice);
     if let Some(Json::Object(last)) = items.last_mut() {
         ending.mark(last);
+    }
+    let carried = choice.get("message").and_then(Json::as_object).map(Carried::of_message).unwrap_or_default();
+    for data in carried.sealed(OF_RESPONSES) {
+        items.push(opaque(rendering, items.len(), &data).into());
     }
     response.insert("output", items);
     ending.write(completion.get_some("usage"), completion.get_some("service_tier"), &mut response);
@@ -280,6 +285,19 @@ pub(super) fn reasoning(rendering: &Rendering, index: usize) -> Object {
     item.insert("type", "reasoning");
     item.insert("summary", Vec::new());
     item
+}
+
+/// What only its own vendor can read.
+pub(super) fn opaque(rendering: &Rendering, index: usize, data: &str) -> Object {
+    let mut item = reasoning(rendering, index);
+    item.insert("encrypted_content", data);
+    item
+}
+
+/// Whether an item's id is one that was made here: no provider has ever seen it.
+pub(crate) fn is_own_id(id: &str) -> bool {
+    let made = id.split_once('_').map_or("", |(_, made)| made);
+    made.len() == 36 && made.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub(super) fn summary(text: &str) -> Object {

@@ -8,6 +8,7 @@ mod item;
 use bytes::Bytes;
 
 use super::reply::{self, Ending};
+use crate::dialects::carried::{Carried, OF_RESPONSES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Over, Rendering};
@@ -26,6 +27,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// The item of each tool call, by its number in the chunks.
     calls: Vec<(u64, usize)>,
+    carried: Carried,
     ending: Ending,
     service_tier: Option<Json>,
     /// The provider's own events were passed on: they bring their own end.
@@ -41,6 +43,7 @@ impl Writer {
             items: Vec::new(),
             open: None,
             calls: Vec::new(),
+            carried: Carried::default(),
             ending: Ending::default(),
             service_tier: None,
             native: false,
@@ -70,6 +73,7 @@ impl Writer {
         let delta = choice.get("delta").and_then(Json::as_object).unwrap_or(&empty);
         let logprobs = reply::logprobs(logprobs.unwrap_or_default());
         let mut unspoken = Some(&logprobs[..]).filter(|logprobs| !logprobs.is_empty());
+        self.carried.take(delta);
         for (name, value) in delta.iter() {
             match (name, value) {
                 ("tool_calls", Json::Array(fragments)) => fragments.iter().for_each(|fragment| self.call(fragment)),
@@ -196,6 +200,12 @@ impl EventWriter for Writer {
             return Bytes::new();
         }
         self.close_as(self.ending);
+        for data in self.carried.sealed(OF_RESPONSES) {
+            let item = reply::opaque(&self.rendering, self.items.len(), &data);
+            self.events.at = self.items.len();
+            self.events.whole_item(&item);
+            self.items.push(item);
+        }
         let mut response = self.response.take().unwrap_or_default();
         response.insert("output", std::mem::take(&mut self.items).into_iter().map(Json::from).collect::<Vec<_>>());
         let usage = usage.and_then(|usage| Json::parse(usage).ok());
