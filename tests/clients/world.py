@@ -36,6 +36,22 @@ FAULTS = {
 }
 # A target that has failed is left alone for a while: each test takes a target of its own, `limited.0`, `limited.1`, …
 TARGETS = 60
+SIGNATURE = "c2lnbmF0dXJl"
+
+
+def signed(asked):
+    """A call with Google's signature on it; and once that has come back, word of it."""
+    calls = [call for message in asked["messages"] for call in message.get("tool_calls") or []]
+    if calls:
+        seen = [call.get("extra_content", {}).get("google", {}).get("thought_signature") for call in calls]
+        message, end = {"role": "assistant", "content": f"signed: {seen == [SIGNATURE]}"}, "stop"
+    else:
+        call = {"id": "call_1", "type": "function", "function": {"name": "find_order", "arguments": '{"number": 1}'}}
+        call["extra_content"] = {"google": {"thought_signature": SIGNATURE}}
+        message, end = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    return {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": end}]}
+
+
 SIMS = {
     "SIM": [],
     "STRICT_SIM": ["--model", "gemini-2.5-flash", "--window", "512"],
@@ -66,6 +82,8 @@ class Faulty(BaseHTTPRequestHandler):
         if model in LATE:
             time.sleep(SLOW)
             return self.answer(200, {}, ANSWER)
+        if model == "signed":
+            return self.answer(200, {}, signed(asked))
         status, headers, code, words = FAULTS[model]
         self.answer(status, headers, {"error": {"message": words, "type": code, "code": code, "param": None}})
 
@@ -92,6 +110,8 @@ def settings(sim, faulty):
         f'[providers.anthropic]\nadapter = "anthropic"\nbase_url = "{sim}"\n',
         f'[providers.google]\nadapter = "gemini"\nbase_url = "{sim}beta"\napi_key = "env:OPERATOR_TOKEN"\n',
         f'[providers.faulty]\nadapter = "openai"\nbase_url = "{faulty}"\n',
+        f'[providers.signing]\nadapter = "gemini-openai"\nbase_url = "{faulty}"\napi_key = "env:OPERATOR_TOKEN"\n',
+        '[routes.signed]\ntargets = ["signing/signed"]\n',
         '[routes.chat]\ntargets = ["openai/sim-1"]\n',
         '[routes.claude]\ntargets = ["anthropic/sim-1"]\n',
         '[routes.gemini]\ntargets = ["google/sim-1"]\n',

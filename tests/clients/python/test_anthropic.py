@@ -172,3 +172,19 @@ def test_async_clicks_and_stream(api_key, intent, model):
 
 def test_count_tokens(client):
     assert client.messages.count_tokens(model="claude", messages=HELLO).input_tokens > 0
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_another_vendors_signature_comes_back_with_the_answer(client, intent, streamed):
+    said = [{"role": "user", "content": "find order 1"}]
+    asked = dict(model="signed", max_tokens=200, tools=[TOOL])
+    if streamed:
+        with client.messages.stream(**asked, messages=said, extra_headers=intent) as stream:
+            content = stream.get_final_message().content
+    else:
+        content = client.messages.create(**asked, messages=said, extra_headers=intent).content
+    (use,) = [block for block in content if block.type == "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": use.id, "content": "shipped"}
+    talk = [*said, {"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    second = {"Idempotency-Key": intent["Idempotency-Key"] + "-2"}
+    assert client.messages.create(**asked, messages=talk, extra_headers=second).content[0].text == "signed: True"

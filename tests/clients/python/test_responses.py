@@ -152,3 +152,18 @@ def test_async_timeouts_and_retries_are_one_call_at_the_provider(base_url, api_k
 
     with one_call("slow"):
         assert asyncio.run(asked()).output_text == "late"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("by_id", [False, True])
+def test_another_vendors_signature_comes_back_with_the_answer(client, intent, streamed, by_id):
+    asked = dict(model="signed", tools=[TOOL])
+    answer = client.responses.create(**asked, input="find order 1", stream=streamed, extra_headers=intent)
+    if streamed:
+        answer = list(answer)[-1].response
+    (call,) = [item for item in answer.output if item.type == "function_call"]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "shipped"}
+    talk = [{"role": "user", "content": "find order 1"}, *answer.output, result]
+    goes_on = dict(previous_response_id=answer.id, input=[result]) if by_id else dict(input=talk)
+    second = {"Idempotency-Key": intent["Idempotency-Key"] + "-2"}
+    assert client.responses.create(**asked, **goes_on, extra_headers=second).output_text == "signed: True"
