@@ -186,6 +186,24 @@ impl Draft {
         }
     }
 
+    /// What a provider's message says beyond the members that are read, as blocks of their own kinds. What is empty says
+    /// nothing.
+    pub fn keep_others(&mut self, index: u64, message: &Object, known: &[&str], out: &mut Vec<StreamPiece>) {
+        for (name, value) in message.iter().filter(|(name, _)| !known.contains(name)) {
+            let empty = match value {
+                Json::Null | Json::Bool(_) => true,
+                Json::Number(_) => false,
+                Json::String(text) => text.is_empty(),
+                Json::Array(items) => items.is_empty(),
+                Json::Object(members) => members.is_empty(),
+            };
+            if !empty {
+                let block: Object = [("type", Json::from(name)), (name, value.clone())].into_iter().collect();
+                self.message_member(index, "other_blocks", Json::Array(vec![block.into()]), out);
+            }
+        }
+    }
+
     /// A member of the choice, which goes out with its end.
     pub fn choice_member(&mut self, index: u64, name: &str, value: Json, out: &mut Vec<StreamPiece>) {
         let at = self.at(index, out);

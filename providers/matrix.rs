@@ -11,6 +11,7 @@ mod embeddings;
 mod errors;
 mod features;
 mod messages;
+mod newcomers;
 mod responses;
 mod returned;
 pub(crate) mod samples;

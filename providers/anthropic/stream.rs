@@ -2,7 +2,8 @@
 //!
 //! Events are collected into the message that they describe, and that is read as a whole answer is
 //! ([`super::reply`]), so that both forms mean the same. `message_stop` is the terminal event; the finish reason goes to
-//! the client with it, and not before. Events of unknown types are ignored, as Anthropic asks; a broken one is not.
+//! the client with it, and not before. Events of unknown types are ignored, as Anthropic asks; but one that brings a piece
+//! of the answer is kept among `other_blocks`, as an unknown block of a whole answer is. A broken one is not ignored.
 //! A client of this protocol (`native`) gets the events themselves, unknown ones too, read and checked in the same way.
 
 mod block;
@@ -21,7 +22,7 @@ use crate::json::{Json, Object};
 use crate::numbered::Lists;
 use crate::refusal;
 use crate::sse::Event;
-use crate::stream::{Protocol, ReadWhole, error_event, garbled};
+use crate::stream::{Protocol, ReadWhole, brings_content, error_event, garbled};
 
 use block::Block;
 
@@ -165,6 +166,12 @@ impl Messages {
             (Some("message_stop"), Ok(_)) => {
                 self.settle(out)?;
                 self.complete = true;
+                Ok(())
+            }
+            (Some(_), Ok(event)) if !self.native && self.message.is_some() && brings_content(event) => {
+                let (block, delta) = Block::unknown(event.as_object().cloned().unwrap_or_default());
+                self.blocks.push((u64::MAX, block));
+                self.push_some(Some(delta), out);
                 Ok(())
             }
             _ => Ok(()),
