@@ -21,7 +21,7 @@ use crate::openai::{JSON, accept, closing, json_headers};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 /// The protocol's own version, sent with every request.
 const PROTOCOL_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");

@@ -20,7 +20,7 @@ use crate::openai::{JSON, json_headers};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// Speaks Converse to the provider that its row describes.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use crate::openai::{accept, json_headers};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// Speaks Cohere's chat to the provider that its row describes.
 #[derive(Debug, Clone)]

@@ -125,6 +125,9 @@ pub struct Row {
     pub schema: Schema,
     /// Whether it reads the signatures that Google's answers hold (`extra_content`). They go to nobody else.
     pub google_signatures: bool,
+    /// Whether it answers with `reasoning_details` and takes them back (OpenRouter; the schemas of its own provider for
+    /// the AI SDK, @openrouter/ai-sdk-provider 0.7.2, read 2026-12-01).
+    pub reasoning_details: bool,
     /// Where the provider documents that a client may put its own id of the request.
     pub request_id_header: Option<&'static str>,
     pub max_tokens_name: MaxTokensName,
@@ -171,6 +174,7 @@ const OPENAI: Row = Row {
     refused: &[],
     schema: Schema::Open,
     google_signatures: false,
+    reasoning_details: false,
     request_id_header: Some("x-client-request-id"),
     max_tokens_name: MaxTokensName::AsSent,
     developer_role: true,
@@ -272,6 +276,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "openrouter",
+        reasoning_details: true,
         source: "facts 2.1: finish_reason normalised, native_finish_reason beside; 2026-11",
         ..LIKE_OPENAI
     },

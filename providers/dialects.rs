@@ -12,8 +12,9 @@
 
 #[cfg(test)]
 pub(crate) mod assembled;
+pub(crate) mod carried;
 mod chat;
-mod cited;
+pub(crate) mod cited;
 pub mod embeddings;
 mod frames;
 pub mod messages;
@@ -80,6 +81,23 @@ pub trait EventWriter: Send + std::fmt::Debug {
 
     /// The stream ends without its answer. `error` is the JSON of an error in the dialect's own shape, on one line.
     fn error(&mut self, error: &str) -> Bytes;
+
+    /// The work is over for good and has no answer. Where the dialect shows that as it shows an answer, it is told so;
+    /// elsewhere it is the error.
+    fn over(&mut self, _over: &Over<'_>, error: &str) -> Bytes {
+        self.error(error)
+    }
+}
+
+/// How work was over without an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Over<'a> {
+    /// `failed` or `cancelled`.
+    pub status: &'a str,
+    /// Seconds since 1970, of the job.
+    pub created: u64,
+    /// Code and words, in the dialect's own terms.
+    pub error: Option<(&'a str, &'a str)>,
 }
 
 impl Dialect {

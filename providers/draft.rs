@@ -13,6 +13,7 @@ use crate::adapter::{Head, StreamPiece};
 use crate::canonical::{Answer, Choice, Finish, Reply, ToolCall, Usage};
 use crate::failure::Failure;
 use crate::json::{Json, Object};
+use crate::numbered::Lists;
 use crate::openai::request::MAX_TOOL_CALLS;
 use crate::refusal;
 
@@ -42,6 +43,7 @@ struct Drafted {
     logprobs: Vec<Json>,
     /// Further members of the message, and of the choice.
     message: Object,
+    lists: Lists,
     members: Object,
     end: Option<(Finish, String)>,
 }
@@ -170,13 +172,35 @@ impl Draft {
         self.choices.iter().find(|choice| choice.index == index).map_or(&[], |choice| choice.calls.as_slice())
     }
 
-    /// A member of the message: of a list, more items; anything else replaces what was said before.
+    /// A member of the message: of a list, more items, which go out now; anything else replaces what was said before,
+    /// and goes out with the end, since clients add up what comes twice.
     pub fn message_member(&mut self, index: u64, name: &str, value: Json, out: &mut Vec<StreamPiece>) {
         let at = self.at(index, out);
-        self.chunks().delta(index, name, value.clone(), Vec::new(), out);
+        if let Json::Array(_) = value {
+            let numbered = self.choices[at].lists.number(name, value.clone());
+            self.chunks().delta(index, name, numbered, Vec::new(), out);
+        }
         match (self.choices[at].message.get_mut(name), value) {
             (Some(Json::Array(items)), Json::Array(more)) => items.extend(more),
             (_, value) => drop(self.choices[at].message.insert(name, value)),
+        }
+    }
+
+    /// What a provider's message says beyond the members that are read, as blocks of their own kinds. What is empty says
+    /// nothing.
+    pub fn keep_others(&mut self, index: u64, message: &Object, known: &[&str], out: &mut Vec<StreamPiece>) {
+        for (name, value) in message.iter().filter(|(name, _)| !known.contains(name)) {
+            let empty = match value {
+                Json::Null | Json::Bool(_) => true,
+                Json::Number(_) => false,
+                Json::String(text) => text.is_empty(),
+                Json::Array(items) => items.is_empty(),
+                Json::Object(members) => members.is_empty(),
+            };
+            if !empty {
+                let block: Object = [("type", Json::from(name)), (name, value.clone())].into_iter().collect();
+                self.message_member(index, "other_blocks", Json::Array(vec![block.into()]), out);
+            }
         }
     }
 
@@ -227,6 +251,9 @@ impl Draft {
             return Err(self.invalid("the answer has no choices"));
         }
         for (drafted, choice) in self.choices.iter().zip(&choices) {
+            for (name, value) in drafted.message.iter().filter(|(_, value)| value.as_array().is_none()) {
+                self.chunks().delta(choice.index, name, value.clone(), Vec::new(), out);
+            }
             self.chunks().last(drafted, choice, out);
         }
         if let Some(counted) = &self.counted {

@@ -63,6 +63,7 @@ pub mod lookup;
 #[cfg(test)]
 mod matrix;
 pub mod ndjson;
+mod numbered;
 pub mod ollama;
 pub mod openai;
 pub mod prices;

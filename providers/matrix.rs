@@ -11,7 +11,9 @@ mod embeddings;
 mod errors;
 mod features;
 mod messages;
+mod newcomers;
 mod responses;
+mod returned;
 pub(crate) mod samples;
 mod values;
 

@@ -32,7 +32,7 @@ use crate::lookup::{LookupAnswer, LookupRequest, Way};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// Speaks OpenAI chat completions to the provider that its row describes.
 #[derive(Debug, Clone)]

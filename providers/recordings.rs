@@ -4,6 +4,8 @@
 //!
 //! Each exchange of each file is looked at, and what it was is counted: none is passed over in silence.
 
+mod beside;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -121,7 +123,9 @@ fn answers_mean_the_same(name: &str, adapter: &dyn Adapter, exchange: &Value, sa
         let seen = client(dialect, name, &sample, false);
         let seen = seen.unwrap_or_else(|why| panic!("{}: {why}", source(exchange)));
         let native = adapter.dialect() == Some(dialect);
-        assert_means(&format!("{} as {dialect:?}", source(exchange)), dialect, &answer.reply, &seen, native);
+        let at = format!("{} as {dialect:?}", source(exchange));
+        assert_means(&at, dialect, &answer.reply, &seen, native);
+        beside::assert_kept(&at, dialect, &Json::parse(&answer.body).unwrap(), &seen, native);
     }
 }
 
@@ -131,7 +135,7 @@ fn streams_mean_the_same(name: &str, exchange: &Value, head: &Head, stream: &[u8
         assert_eq!(outcome.failure().reason, "error_in_answer", "{}", source(exchange));
         return;
     }
-    let reply = outcome.answer().0;
+    let (reply, whole) = outcome.answer();
     assert!(reply.usage.is_some() && !reply.usage_unreadable, "{}", source(exchange));
     let sample = Sample { head: head.clone(), body: stream.to_vec().into() };
     for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
@@ -144,7 +148,9 @@ fn streams_mean_the_same(name: &str, exchange: &Value, head: &Head, stream: &[u8
         }
         let seen = client(dialect, name, &sample, true);
         let seen = seen.unwrap_or_else(|why| panic!("{}: {why}", source(exchange)));
-        assert_means(&format!("{} as {dialect:?}, streamed", source(exchange)), dialect, reply, &seen, native);
+        let at = format!("{} as {dialect:?}, streamed", source(exchange));
+        assert_means(&at, dialect, reply, &seen, native);
+        beside::assert_kept(&at, dialect, &whole, &seen, native);
     }
 }
 
@@ -283,6 +289,9 @@ fn every_recorded_exchange_means_the_same_in_every_dialect() {
         assert_eq!(counted.iter().sum::<usize>(), exchanges.len(), "{file}");
         assert_eq!(counted, expected, "{file}: {KINDS:?}");
     }
+    let looked_for = beside::LOOKED_FOR.each_ref().map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    println!("{} signatures, {} sources", looked_for[0], looked_for[1]);
+    assert!(FILES.iter().any(|(file, ..)| cassettes(file).is_none()) || looked_for.iter().all(|count| *count > 30));
 }
 
 /// The dialect that the recorded request speaks.

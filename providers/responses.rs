@@ -26,7 +26,7 @@ use crate::openai::{JSON, post};
 use crate::stream::read_collected;
 
 /// Rises with every change of what is sent or of how an answer is read.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// Whether the client speaks this protocol itself.
 fn is_native(request: &Request) -> bool {

@@ -159,6 +159,17 @@ pub(crate) fn cut(status: http::StatusCode, why: impl AsRef<str>) -> Failure {
     Failure { status: Some(status.as_u16()), ..Failure::new(Proof::Unknown, "stream_cut", why) }
 }
 
+/// Whether an event of a kind that came after this was written brings a piece of the answer, rather than a sign of life
+/// or a note about the stream.
+pub(crate) fn brings_content(event: &Json) -> bool {
+    ["delta", "content", "content_block", "message"].iter().any(|name| match event.get(name) {
+        Some(Json::Object(members)) => !members.is_empty(),
+        Some(Json::Array(items)) => !items.is_empty(),
+        Some(Json::String(text)) => !text.is_empty(),
+        _ => false,
+    })
+}
+
 /// An `event: error` says so whatever its data is.
 pub(crate) fn error_event(json: Option<&Json>, data: &str) -> ErrorBody {
     match json {

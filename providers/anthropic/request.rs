@@ -10,6 +10,7 @@ use crate::adapter::Unsupported;
 use crate::canonical::{Request, ResponseFormat};
 use crate::compatible::Row;
 use crate::dialects::Dialect;
+use crate::dialects::carried::is_carried;
 use crate::json::{Json, Object};
 
 /// The body of `POST /messages`.
@@ -73,7 +74,7 @@ fn passed_on(native: &Object, model: &str, stream: bool) -> Json {
         for message in messages {
             let Json::Object(message) = message else { continue };
             if let Some(Json::Array(blocks)) = message.get_mut("content") {
-                blocks.retain(|block| !is_unsigned(block));
+                blocks.retain(|block| !is_foreign(block));
             }
         }
     }
@@ -83,9 +84,15 @@ fn passed_on(native: &Object, model: &str, stream: bool) -> Json {
     Json::Object(body)
 }
 
-fn is_unsigned(block: &Json) -> bool {
+/// Unsigned thinking, what only another vendor can read, and sources without a text, which nobody else makes.
+fn is_foreign(block: &Json) -> bool {
     let text = |name: &str| block.get(name).and_then(Json::as_str);
-    text("type") == Some("thinking") && text("signature").is_some_and(str::is_empty)
+    match text("type") {
+        Some("thinking") => text("signature").is_some_and(str::is_empty),
+        Some("redacted_thinking") => text("data").is_some_and(is_carried),
+        Some("text") => text("text") == Some("") && block.get_some("citations").is_some(),
+        _ => false,
+    }
 }
 
 fn prompt(request: &Request, model: &str) -> Result<Object, Unsupported> {

@@ -2,7 +2,8 @@
 //!
 //! Events are collected into the message that they describe, and that is read as a whole answer is
 //! ([`super::reply`]), so that both forms mean the same. `message_stop` is the terminal event; the finish reason goes to
-//! the client with it, and not before. Events of unknown types are ignored, as Anthropic asks; a broken one is not.
+//! the client with it, and not before. Events of unknown types are ignored, as Anthropic asks; but one that brings a piece
+//! of the answer is kept among `other_blocks`, as an unknown block of a whole answer is. A broken one is not ignored.
 //! A client of this protocol (`native`) gets the events themselves, unknown ones too, read and checked in the same way.
 
 mod block;
@@ -18,9 +19,10 @@ use crate::canonical::{Answer, Choice, Finish};
 use crate::dialects::messages::input;
 use crate::failure::Failure;
 use crate::json::{Json, Object};
+use crate::numbered::Lists;
 use crate::refusal;
 use crate::sse::Event;
-use crate::stream::{Protocol, ReadWhole, error_event, garbled};
+use crate::stream::{Protocol, ReadWhole, brings_content, error_event, garbled};
 
 use block::Block;
 
@@ -30,6 +32,7 @@ pub(super) fn decoder(head: &Head, native: bool) -> Result<Box<dyn StreamDecoder
         message: None,
         blocks: Vec::new(),
         calls: 0,
+        lists: Lists::default(),
         complete: false,
         answer: None,
         native,
@@ -48,6 +51,7 @@ struct Messages {
     blocks: Vec<(u64, Block)>,
     /// How many tool calls the client has been told of.
     calls: u64,
+    lists: Lists,
     complete: bool,
     answer: Option<Answer>,
     /// The client gets the events themselves.
@@ -162,6 +166,12 @@ impl Messages {
             (Some("message_stop"), Ok(_)) => {
                 self.settle(out)?;
                 self.complete = true;
+                Ok(())
+            }
+            (Some(_), Ok(event)) if !self.native && self.message.is_some() && brings_content(event) => {
+                let (block, delta) = Block::unknown(event.as_object().cloned().unwrap_or_default());
+                self.blocks.push((u64::MAX, block));
+                self.push_some(Some(delta), out);
                 Ok(())
             }
             _ => Ok(()),
@@ -283,8 +293,9 @@ impl Messages {
         out.push(StreamPiece::Chunk { data: Json::Object(self.chunk(vec![last.into()])).to_bytes(), content: false });
     }
 
-    fn push_some(&self, delta: Option<Object>, out: &mut Vec<StreamPiece>) {
+    fn push_some(&mut self, delta: Option<Object>, out: &mut Vec<StreamPiece>) {
         if let Some(delta) = delta {
+            let delta = self.lists.number_all(delta);
             self.push(delta, true, out);
         }
     }

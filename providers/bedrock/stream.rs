@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::json::{Json, Object};
 use crate::refusal;
 use crate::sse::Event;
-use crate::stream::{Protocol, ReadWhole, error_event, frame_decoder, garbled};
+use crate::stream::{Protocol, ReadWhole, brings_content, error_event, frame_decoder, garbled};
 
 pub(super) fn decoder(request: &Request, head: &Head) -> Result<Box<dyn StreamDecoder>, Failure> {
     let reading = Reading::new(&request.model, head);
@@ -77,7 +77,7 @@ impl Protocol for Converse {
 }
 
 impl Converse {
-    /// Events of unknown kinds are ignored.
+    /// Events of unknown kinds are ignored; but what brings a piece of the answer is kept.
     fn take(&mut self, name: &str, event: &Json, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
         match name {
             "messageStart" => {
@@ -107,6 +107,10 @@ impl Converse {
                     self.reading.draft.settle(out)?;
                     self.complete = true;
                 }
+                Ok(())
+            }
+            _ if brings_content(event) => {
+                self.reading.list("other_blocks", Object::from_iter([(name, event.clone())]).into(), out);
                 Ok(())
             }
             _ => Ok(()),
@@ -140,8 +144,14 @@ impl Converse {
                 Ok(())
             }
             "reasoningContent" => self.think(at, place, piece, out),
+            "toolUse" if at.is_none() => Err(self.garbled("a piece of no block: toolUse")),
+            // Not every kind of block is announced: text never is.
             _ => {
-                let Some(at) = at else { return Err(self.garbled(format!("a piece of no block: {kind}"))) };
+                let at = at.unwrap_or_else(|| {
+                    let block = Block::Other { kind: kind.to_owned(), content: Object::new(), input: String::new() };
+                    self.blocks.push((place, block));
+                    self.blocks.len() - 1
+                });
                 self.grow(at, kind, piece, out)
             }
         }
@@ -163,6 +173,10 @@ impl Converse {
                 Json::Object(members) => {
                     members.iter().for_each(|(name, value)| drop(content.insert(name, value.clone())));
                 }
+                Json::String(more) => match content.get_mut(kind) {
+                    Some(Json::String(text)) => text.push_str(more),
+                    _ => drop(content.insert(kind, more.as_str())),
+                },
                 _ => {}
             },
             Block::Thought { .. } => return Err(self.garbled(format!("a piece of another kind of block: {kind}"))),

@@ -33,6 +33,7 @@ pub(crate) fn read(asked: &str, head: &Head, body: &[u8]) -> Result<Answer, Fail
     for citation in reading.list(message, "citations")? {
         reading.cite(citation.clone(), out);
     }
+    reading.keep(message, out);
     reading.end(&json, out)?;
     reading.draft.settle(out)
 }
@@ -96,6 +97,14 @@ impl Reading {
     pub fn arguments(&mut self, number: usize, call: &Json, out: &mut Vec<StreamPiece>) {
         let text = call.get("function").and_then(|function| function.get("arguments")?.as_str());
         self.draft.arguments(0, number, text.unwrap_or_default(), out);
+    }
+
+    /// What a message, or the piece of one, says beyond all that.
+    pub fn keep(&mut self, message: &Json, out: &mut Vec<StreamPiece>) {
+        let known = ["role", "content", "tool_calls", "tool_plan", "citations"];
+        if let Some(members) = message.as_object() {
+            self.draft.keep_others(0, members, &known, out);
+        }
     }
 
     pub fn cite(&mut self, citation: Json, out: &mut Vec<StreamPiece>) {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::json::Json;
 use crate::refusal;
 use crate::sse::Event;
-use crate::stream::{Protocol, ReadWhole, cut, error_event, garbled};
+use crate::stream::{Protocol, ReadWhole, brings_content, cut, error_event, garbled};
 
 pub(super) fn decoder(request: &Request, head: &Head) -> Result<Box<dyn StreamDecoder>, Failure> {
     let chat =
@@ -69,7 +69,7 @@ impl Protocol for Chat {
 }
 
 impl Chat {
-    /// Events of unknown kinds are ignored, and so are the ends of blocks.
+    /// Events of unknown kinds are ignored, and so are the ends of blocks; but what brings a piece of the answer is kept.
     fn take(&mut self, event: &Json, out: &mut Vec<StreamPiece>) -> Result<(), Failure> {
         let delta = event.get("delta");
         let message = delta.and_then(|delta| delta.get("message"));
@@ -114,6 +114,10 @@ impl Chat {
                 let delta = delta.ok_or_else(|| self.garbled("a message-end without its delta"))?;
                 self.reading.count(delta.get_some("usage"));
                 self.reading.end(delta, out)
+            }
+            _ if brings_content(event) => {
+                self.reading.keep(message.or(delta).unwrap_or(event), out);
+                Ok(())
             }
             _ => Ok(()),
         }

@@ -22,7 +22,7 @@ struct Source {
 }
 
 /// As annotations of a response.
-pub(super) fn annotations(name: &str, value: &Json) -> Vec<Json> {
+pub(crate) fn annotations(name: &str, value: &Json) -> Vec<Json> {
     match name {
         "annotations" => list(value).iter().map(flat).collect(),
         "other_items" => of_items(value).cloned().collect(),
@@ -39,7 +39,7 @@ pub(super) fn citations(name: &str, value: &Json) -> Vec<Json> {
 }
 
 /// Of a whole message and its choice, by one of the two above.
-pub(super) fn of_choice(choice: &Json, form: impl Fn(&str, &Json) -> Vec<Json>) -> Vec<Json> {
+pub(crate) fn of_choice(choice: &Json, form: impl Fn(&str, &Json) -> Vec<Json>) -> Vec<Json> {
     let holders = [choice.get("message"), Some(choice)].into_iter().flatten();
     let members = holders.filter_map(Json::as_object).flat_map(Object::iter);
     members.filter(|(name, _)| MEMBERS.contains(name)).flat_map(|(name, value)| form(name, value)).collect()

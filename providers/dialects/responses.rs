@@ -9,5 +9,6 @@ pub(super) mod stream;
 mod tests;
 
 pub use items::listed_items;
+pub(crate) use reply::is_own_id;
 pub use reply::{id, stem_of, unfinished};
 pub use request::{continued, input_items, wants_background};

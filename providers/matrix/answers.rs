@@ -20,12 +20,12 @@ pub(super) enum Place {
     Holds(&'static str, &'static str),
     /// These counts together are the value.
     Sum(&'static [&'static str], u64),
-    /// These formats have a place for it; of the others it has none, for this reason.
-    Only(&'static [&'static str], &'static str, &'static str, &'static str),
+    /// Of these formats it stands at the first path; of the others it rides, sealed, in the texts at the second.
+    Sealed(&'static [&'static str], &'static str, &'static str),
     /// The dialect has no place for it, for this reason.
     None(&'static str, &'static str),
 }
-use Place::{Holds, Is, None as NoPlace, Only, Sum};
+use Place::{Holds, Is, None as NoPlace, Sealed, Sum};
 
 struct Said {
     name: &'static str,
@@ -59,17 +59,11 @@ const FULL: &[Said] = &[
         name: "its signature",
         mark: SIGNATURE,
         chat: Holds("choices.0.message", SIGNATURE),
-        messages: Only(
-            &["anthropic", "bedrock"],
-            "content.thinking#0.signature",
-            SIGNATURE,
-            "`signature` is checked by Anthropic's models, who wrote it; another vendor's would be refused there",
-        ),
-        responses: Only(
+        messages: Sealed(&["anthropic", "bedrock"], "content.thinking#0.signature", "content.redacted_thinking#0.data"),
+        responses: Sealed(
             &["openai-responses"],
             "output.reasoning#0.encrypted_content",
-            SIGNATURE,
-            "`encrypted_content` is opened by OpenAI, who wrote it; another vendor's would be refused there",
+            "output.reasoning#1.encrypted_content",
         ),
     },
     Said {
@@ -302,8 +296,11 @@ fn found(place: Place, format: &str, seen: &Json) -> Cell {
             let sum: u64 = paths.iter().filter_map(|path| at(seen, path)?.as_u64()).sum();
             if sum == value { Cell::Yes } else { Cell::Dropped(format!("{paths:?} are {sum} in {}", text(seen))) }
         }
-        Only(formats, path, value, _) if formats.contains(&format) => is(path, value),
-        Only(..) => Cell::Refused("signature".to_owned()),
+        Sealed(formats, path, _) if formats.contains(&format) => is(path, SIGNATURE),
+        Sealed(_, _, path) => match at(seen, path).and_then(Json::as_str) {
+            Some(sealed) if sealed.starts_with("interlock:") && sealed.contains(SIGNATURE) => Cell::Yes,
+            found => Cell::Dropped(format!("{path} is {found:?} in {}", text(seen))),
+        },
         NoPlace(name, _) => Cell::Refused(name.to_owned()),
     }
 }
@@ -361,7 +358,6 @@ pub(super) fn reasons() -> String {
     for said in FULL.iter().chain(ENDS) {
         for (dialect, title, _) in DIALECTS {
             let reason = match said.place(dialect) {
-                Only(.., reason) => format!("- {title}, `signature`: {reason}.\n"),
                 NoPlace(name, reason) => format!("- {title}, `{name}`: {reason}.\n"),
                 _ => continue,
             };

@@ -233,6 +233,33 @@ pub(super) const FEATURES: &[Feature] = &[
         )
     },
     Feature {
+        of: &["gemini", "vertex"],
+        ..messages!(
+            "Google's signature, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"redacted_thinking","data":"interlock:{\"member\":\"extra_content\",\"value\":{\"google\":{\"thought_signature\":\"c2ln\"}}}"}]},{"role":"user","content":"go"}"#,
+            ["c2ln"],
+            []
+        )
+    },
+    Feature {
+        of: &["gemini", "vertex"],
+        ..messages!(
+            "Google's signature of a call, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"call_1","name":"f","input":{}},{"type":"redacted_thinking","data":"interlock:{\"member\":\"extra_content\",\"call\":\"call_1\",\"value\":{\"google\":{\"thought_signature\":\"c2ln\"}}}"}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"r"}]}"#,
+            ["functionCall", "c2ln"],
+            []
+        )
+    },
+    Feature {
+        of: &["openai-responses"],
+        ..messages!(
+            "OpenAI's reasoning, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"redacted_thinking","data":"interlock:{\"member\":\"reasoning_items\",\"value\":[{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],\"encrypted_content\":\"c2ln\"}]}"}]},{"role":"user","content":"go"}"#,
+            ["rs_1", "c2ln"],
+            []
+        )
+    },
+    Feature {
         of: &["anthropic"],
         ..messages!(
             "citations in the history",

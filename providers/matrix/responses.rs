@@ -221,6 +221,33 @@ pub(super) const FEATURES: &[Feature] = &[
         )
     },
     Feature {
+        of: &["gemini", "vertex"],
+        ..items!(
+            "Google's signature, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":"a"},{"type":"reasoning","id":"rs_0193a1b2c3d4e5f60718293a4b5c6d7e0001","summary":[],"encrypted_content":"interlock:{\"member\":\"extra_content\",\"value\":{\"google\":{\"thought_signature\":\"c2ln\"}}}"},{"role":"user","content":"go"}"#,
+            ["c2ln"],
+            []
+        )
+    },
+    Feature {
+        of: &["gemini", "vertex"],
+        ..items!(
+            "Google's signature of a call, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":"a"},{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"},{"type":"reasoning","id":"rs_0193a1b2c3d4e5f60718293a4b5c6d7e0001","summary":[],"encrypted_content":"interlock:{\"member\":\"extra_content\",\"call\":\"call_1\",\"value\":{\"google\":{\"thought_signature\":\"c2ln\"}}}"},{"type":"function_call_output","call_id":"call_1","output":"r"}"#,
+            ["functionCall", "c2ln"],
+            []
+        )
+    },
+    Feature {
+        of: &["anthropic", "bedrock"],
+        ..items!(
+            "Anthropic's signed reasoning, sealed",
+            r#"{"role":"user","content":"hi"},{"role":"assistant","content":"a"},{"type":"reasoning","id":"rs_0193a1b2c3d4e5f60718293a4b5c6d7e0001","summary":[],"encrypted_content":"interlock:{\"member\":\"thinking_blocks\",\"value\":[{\"type\":\"thinking\",\"thinking\":\"T-ONE\",\"signature\":\"c2ln\"}]}"},{"role":"user","content":"go"}"#,
+            ["T-ONE", "c2ln"],
+            []
+        )
+    },
+    Feature {
         of: THEIRS,
         ..items!(
             "annotations in the history",

@@ -31,7 +31,8 @@ fn events(lines: &str) -> Sample {
 
 /// Events under their names.
 fn named(lines: &str) -> Sample {
-    let name = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned();
+    let kind = |line: &str| Some(serde_json::from_str::<Value>(line).ok()?["type"].as_str()?.to_owned());
+    let name = |line: &str| kind(line).unwrap_or_else(|| "broken".to_owned());
     let events: String = lines.lines().map(|line| format!("event: {}\ndata: {line}\n\n", name(line))).collect();
     sample("text/event-stream", Value::String(events))
 }
@@ -54,23 +55,30 @@ fn protocol(format: &str) -> &str {
     }
 }
 
+/// The full stream, its lines changed before they become events.
+pub(super) fn full_with(format: &str, change: &dyn Fn(&str) -> String) -> Sample {
+    match protocol(format) {
+        "openai" => events(&change(include_str!("samples/openai.stream"))),
+        "openai-responses" => named(&change(include_str!("samples/responses.stream"))),
+        "anthropic" => named(&change(include_str!("samples/anthropic.stream"))),
+        "gemini" => events(&change(include_str!("samples/gemini.stream"))),
+        "ollama" => sample("application/x-ndjson", change(include_str!("samples/ollama.stream")).into()),
+        "cohere" => named(&change(include_str!("samples/cohere.stream"))),
+        _ => framed(&change(include_str!("samples/bedrock.stream"))),
+    }
+}
+
 /// Everything at once.
 pub(crate) fn full(format: &str, streamed: bool) -> Sample {
     match (protocol(format), streamed) {
         ("openai", false) => whole(include_str!("samples/openai.json")),
-        ("openai", true) => events(include_str!("samples/openai.stream")),
         ("openai-responses", false) => whole(include_str!("samples/responses.json")),
-        ("openai-responses", true) => named(include_str!("samples/responses.stream")),
         ("anthropic", false) => whole(include_str!("samples/anthropic.json")),
-        ("anthropic", true) => named(include_str!("samples/anthropic.stream")),
         ("gemini", false) => whole(include_str!("samples/gemini.json")),
-        ("gemini", true) => events(include_str!("samples/gemini.stream")),
         ("ollama", false) => whole(include_str!("samples/ollama.json")),
-        ("ollama", true) => sample("application/x-ndjson", include_str!("samples/ollama.stream").into()),
         ("cohere", false) => whole(include_str!("samples/cohere.json")),
-        ("cohere", true) => named(include_str!("samples/cohere.stream")),
         ("bedrock", false) => whole(include_str!("samples/bedrock.json")),
-        ("bedrock", true) => framed(include_str!("samples/bedrock.stream")),
+        (_, true) => full_with(format, &str::to_owned),
         (other, _) => panic!("no sample of {other}"),
     }
 }

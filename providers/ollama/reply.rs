@@ -72,9 +72,9 @@ impl Reading {
             let logprobs = logprobs.and_then(Json::as_array).unwrap_or_default();
             draft.text(0, more, logprobs.to_vec(), out);
         }
-        if let Some(images) = message.get_some("images") {
-            let block = crate::leftover::object([("type", "images".into()), ("images", images.clone())]);
-            draft.message_member(0, "other_blocks", Json::Array(vec![block]), out);
+        let known = ["role", "content", "thinking", "tool_calls", "tool_name"];
+        if let Some(members) = message.as_object() {
+            draft.keep_others(0, members, &known, out);
         }
         match message.get_some("tool_calls") {
             None => Ok(()),

@@ -11,6 +11,8 @@ mod tools;
 use crate::adapter::Unsupported;
 use crate::canonical::Request;
 use crate::dialects::Dialect;
+use crate::dialects::carried::is_carried;
+use crate::dialects::responses::is_own_id;
 use crate::json::{Json, Object};
 use crate::leftover::{object, refuse_all_others};
 
@@ -32,10 +34,26 @@ const OURS: [&str; 3] = ["stream", "background", "previous_response_id"];
 fn passed_on(native: &Object, model: &str) -> Object {
     let members = native.iter().filter(|(name, _)| !OURS.contains(name));
     let members = members.map(|(name, value)| {
-        let value = if name == "model" { Json::from(model) } else { value.clone() };
+        let value = match (name, value) {
+            ("model", _) => Json::from(model),
+            ("input", Json::Array(items)) => {
+                items.iter().filter(|item| !is_foreign(item)).cloned().collect::<Vec<_>>().into()
+            }
+            _ => value.clone(),
+        };
         (name.to_owned(), value)
     });
     Object::from_unique(members.collect())
+}
+
+/// Reasoning of another vendor's answer: OpenAI can neither read it nor find it by the id that it was given here.
+fn is_foreign(item: &Json) -> bool {
+    let text = |name: &str| item.get(name).and_then(Json::as_str);
+    text("type") == Some("reasoning")
+        && match text("encrypted_content") {
+            Some(data) => is_carried(data),
+            None => text("id").is_some_and(is_own_id),
+        }
 }
 
 /// The body of `POST /responses`.

@@ -200,6 +200,10 @@ pub async fn answer_when_done(
             Problem::AttemptUnknown { job, attempt, since, key_origin: ticket.key_origin }.answer(shape)
         }
         Progress::RoundOver(error) => Problem::RoundOver { job, error }.answer(shape),
+        Progress::Failed(_) | Progress::Cancelled if form.tells_how_it_ended() => {
+            let snapshot = engine.store().job(owner, job).await?.ok_or(Problem::NotFound)?;
+            without_answer(engine, &snapshot, form).await?
+        }
         Progress::Failed(error) => Problem::JobFailed { job, error }.answer(shape),
         Progress::Cancelled => Problem::JobCancelled { job }.answer(shape),
         Progress::Interrupted => interrupted(engine, owner, &ticket, form).await?,
@@ -251,14 +255,25 @@ pub async fn replay(engine: &Engine, snapshot: &Snapshot, form: &Form) -> Result
             Ok(delivered) => success(engine, snapshot.job.owner, &delivered, job, form).await?,
             Err(why) => return Err(undelivered(job, why)),
         },
-        JobState::Failed => match snapshot.job.error.clone() {
-            Some(error) => Problem::JobFailed { job, error }.answer(form.shape()),
-            None => return Err(Problem::Internal),
-        },
-        JobState::Cancelled => Problem::JobCancelled { job }.answer(form.shape()),
+        JobState::Failed | JobState::Cancelled => without_answer(engine, snapshot, form).await?,
         JobState::Queued | JobState::Running | JobState::Unknown => return Err(Problem::Internal),
     };
     Ok(replayed(snapshot, response))
+}
+
+/// A job that is over and has no answer: its error, or the stream of a response that failed.
+async fn without_answer(engine: &Engine, snapshot: &Snapshot, form: &Form) -> Result<Response, Problem> {
+    let job = &snapshot.job;
+    let problem = match (job.state, job.error.clone()) {
+        (JobState::Failed, Some(error)) => Problem::JobFailed { job: job.id, error },
+        (JobState::Cancelled, _) => Problem::JobCancelled { job: job.id },
+        _ => return Err(Problem::Internal),
+    };
+    if !form.tells_how_it_ended() {
+        return Ok(problem.answer(form.shape()));
+    }
+    let rendering = rendering(engine, job.owner, job.id, form).await?;
+    Ok(stream::over(form, &rendering, job, &problem))
 }
 
 pub fn undelivered(job: JobId, why: Undelivered) -> Problem {
@@ -284,6 +299,8 @@ pub struct Form {
     include_usage: bool,
     /// The number of the last event that the caller has.
     after: Option<u64>,
+    /// The answer is a resource with an id of its own: that it came to nothing is told in it, not in its place.
+    resource: bool,
     /// The request's own document, where it is at hand as it is stored.
     request: Option<Arc<Object>>,
 }
@@ -291,18 +308,26 @@ pub struct Form {
 impl Form {
     fn asked(dialect: Dialect, request: &Request) -> Form {
         let own = request.native.as_ref().map(|native| Arc::clone(&native.body));
-        Form { dialect, stream: request.stream, include_usage: request.include_usage, after: None, request: own }
+        let background = dialect == Dialect::Responses && own.as_deref().is_some_and(wants_background);
+        Form {
+            dialect,
+            stream: request.stream,
+            include_usage: request.include_usage,
+            after: None,
+            resource: background,
+            request: own,
+        }
     }
 
     /// The whole answer of a job, in the dialect that it was asked in.
     pub fn whole(job: &Job) -> Form {
         let dialect = Dialect::of_url(&job.url).unwrap_or(Dialect::Chat);
-        Form { dialect, stream: false, include_usage: false, after: None, request: None }
+        Form { dialect, stream: false, include_usage: false, after: None, resource: false, request: None }
     }
 
     /// The stream of a job, in the dialect that it was asked in, behind an event that the caller has.
     pub fn events(job: &Job, after: Option<u64>) -> Form {
-        Form { stream: true, after, ..Form::whole(job) }
+        Form { stream: true, after, resource: true, ..Form::whole(job) }
     }
 
     pub fn shape(&self) -> Shape {
@@ -315,7 +340,14 @@ impl Form {
 
     /// Whether the caller wants to be answered at once, and to ask again later.
     fn is_background(&self) -> bool {
-        self.dialect == Dialect::Responses && self.request.as_deref().is_some_and(wants_background)
+        self.resource
+    }
+
+    /// Whether a job's end without an answer is an event of its stream. A response in the background, or one that is
+    /// asked for by its id, is there before it is done; of any other the error's status comes first, which is what
+    /// clients decide on whether to try again.
+    fn tells_how_it_ended(&self) -> bool {
+        self.resource && self.stream
     }
 }
 

@@ -1,6 +1,10 @@
 //! `GET /v1/jobs/{id}/events`: state changes and chunks as an event stream, resumable from any point.
 //!
-//! A chunk's event id is `attempt:position`. A client that comes back with `Last-Event-ID` gets what follows it, if that
+//! Chunks are the events of the job's own dialect, as its stream shows them, whatever the provider speaks: their data is
+//! the event's, whose name stands in its `type` where the dialect has names.
+//!
+//! A chunk's event id is `attempt:position`. What is made of an attempt's stream is always the same, so a position means
+//! the same event whenever it is told. A client that comes back with `Last-Event-ID` gets what follows it, if that
 //! attempt is still the one being shown or has won; otherwise the chunks begin anew, after an event `reset`.
 
 use std::convert::Infallible;
@@ -11,13 +15,14 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use providers::openai::stream::rechunk;
+use providers::dialects::{Dialect, Rendering};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::auth::Caller;
+use super::dialects::{Form, rendering};
 use super::jobs::id_of;
 use super::openapi::Refusals;
 use super::problem::{Problem, Shape};
@@ -140,8 +145,10 @@ impl Events {
     }
 
     async fn tell_stream(&mut self, log: &std::sync::Arc<StreamLog>, mut ticket: Ticket) -> Result<(), Gone> {
-        let mut position = self.already(log.attempt).await?;
-        let mut follower = log.follow_from(position);
+        let Some((dialect, rendering)) = self.rendering().await? else { return Ok(()) };
+        let known = self.already(log.attempt).await?;
+        let (mut writer, mut position) = (dialect.writer(&rendering), 0);
+        let mut follower = log.follow();
         loop {
             let chunk = tokio::select! {
                 biased;
@@ -149,8 +156,12 @@ impl Events {
                 () = ticket.trouble() => None,
             };
             let Some(chunk) = chunk else { break };
-            self.send_chunk(log.attempt, position, &chunk).await?;
-            position += 1;
+            for event in data_of(&writer.chunk(&chunk)) {
+                if position >= known {
+                    self.send_chunk(log.attempt, position, event).await?;
+                }
+                position += 1;
+            }
         }
         // The commit of what was streamed, or the word on why there is none.
         ticket.wait(Some(Instant::now() + LOOK)).await;
@@ -172,12 +183,31 @@ impl Events {
 
     async fn tell_end(&mut self, snapshot: &Snapshot) -> Result<(), Gone> {
         if let Ok(delivered) = self.engine.delivered(snapshot).await {
+            let Some((dialect, rendering)) = self.rendering().await? else { return Ok(()) };
             let skip = self.already(delivered.attempt).await?;
-            for (position, chunk) in chunks(&delivered).into_iter().enumerate().skip(skip) {
-                self.send_chunk(delivered.attempt, position, &chunk).await?;
+            let told = whole(&delivered, dialect, &rendering);
+            for (position, event) in data_of(&told).enumerate().skip(skip) {
+                self.send_chunk(delivered.attempt, position, event).await?;
             }
         }
         self.send("done", None, "[DONE]").await
+    }
+
+    /// The job's dialect, and what its events are made of; `None`: the client was told why there are none.
+    async fn rendering(&mut self) -> Result<Option<(Dialect, Rendering)>, Gone> {
+        let read = async {
+            let snapshot = self.engine.store().job(self.owner, self.job).await?.ok_or(Problem::NotFound)?;
+            let form = Form::whole(&snapshot.job);
+            let rendering = rendering(&self.engine, self.owner, self.job, &form).await?;
+            Ok::<_, Problem>((form.dialect, Rendering { include_usage: true, ..rendering }))
+        };
+        match read.await {
+            Ok(read) => Ok(Some(read)),
+            Err(problem) => {
+                self.send("error", None, &problem.text(Shape::Problem)).await?;
+                Err(Gone)
+            }
+        }
     }
 
     async fn tell_state(&mut self, snapshot: &Snapshot) -> Result<(), Gone> {
@@ -189,9 +219,9 @@ impl Events {
         Ok(())
     }
 
-    async fn send_chunk(&mut self, attempt: AttemptId, position: usize, chunk: &Bytes) -> Result<(), Gone> {
+    async fn send_chunk(&mut self, attempt: AttemptId, position: usize, event: &str) -> Result<(), Gone> {
         let id = format!("{attempt}:{position}");
-        self.send("chunk", Some(&id), &String::from_utf8_lossy(chunk)).await?;
+        self.send("chunk", Some(&id), event).await?;
         self.seen = Some(Position { attempt, chunk: position });
         Ok(())
     }
@@ -207,11 +237,23 @@ impl Events {
     }
 }
 
-/// The chunks of a stored answer: as delivered, or the whole answer cut anew, the usage last.
-fn chunks(delivered: &Delivered) -> Vec<Bytes> {
-    match &delivered.stream {
-        Some(stream) => stream.chunks().chain(stream.usage.clone()).collect(),
-        // What a provider gave in the client's own dialect stays in one piece.
-        None => rechunk(&delivered.body, true).unwrap_or_else(|| vec![delivered.body.clone()]),
-    }
+/// A stored answer as the stream of its dialect: as it was delivered, or the whole answer cut anew. What is shown in one
+/// piece only (embeddings) stays in one.
+fn whole(delivered: &Delivered, dialect: Dialect, rendering: &Rendering) -> Bytes {
+    let Some(stream) = delivered.stream.as_ref().filter(|stream| !stream.lines.is_empty()) else {
+        return dialect
+            .whole_as_stream(rendering, &delivered.body)
+            .unwrap_or_else(|| Bytes::from(["data: ".as_bytes(), delivered.body.as_ref(), b"\n\n"].concat()));
+    };
+    let mut out = BytesMut::with_capacity(delivered.body.len() * 2);
+    let mut writer = dialect.writer(rendering);
+    stream.chunks().for_each(|chunk| out.extend_from_slice(&writer.chunk(&chunk)));
+    out.extend_from_slice(&writer.end(stream.usage.as_deref()));
+    out.freeze()
+}
+
+/// The data of each event, which is on one line; the dialect's closing word is none.
+fn data_of(stream: &[u8]) -> impl Iterator<Item = &str> {
+    let lines = stream.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    lines.filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]")
 }

@@ -11,7 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use providers::dialects::responses::{continued, stem_of, unfinished};
-use providers::dialects::{Dialect, Rendering};
+use providers::dialects::{Dialect, Over, Rendering};
 use providers::json::{Json, Object};
 use tokio::time::{Instant, sleep};
 
@@ -20,9 +20,9 @@ use super::dialects::{Form, answer_when_done, rendering, replay};
 use super::extract::{Path, Query};
 use super::openapi::DialectErrors;
 use super::problem::{Problem, Shape};
-use super::{body, headers, jobs};
+use super::{body, headers, jobs, stream};
 use crate::domain::ids::{JobId, OwnerId};
-use crate::domain::job::{JobError, JobState, Snapshot};
+use crate::domain::job::{JobState, Snapshot};
 use crate::engine::Engine;
 use crate::engine::settle::Undelivered;
 use asked::{Asked, unsupported};
@@ -145,20 +145,16 @@ async fn shown(engine: &Engine, snapshot: &Snapshot) -> Result<Response, Problem
         JobState::Queued => ("queued", None),
         // An outcome that nobody knows is not over.
         JobState::Running | JobState::Unknown => ("in_progress", None),
-        JobState::Failed => ("failed", job.error.as_ref().map(words)),
+        JobState::Failed => ("failed", job.error.as_ref().map(stream::words)),
         JobState::Cancelled => ("cancelled", None),
     };
     let rendering: Rendering = rendering(engine, job.owner, job.id, &Form::whole(job)).await?;
     let created = u64::try_from(job.created_at.unix_timestamp()).unwrap_or_default();
-    let body = unfinished(&rendering, status, created, error);
+    let body = unfinished(&rendering, &Over { status, created, error });
     let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     headers::job(response.headers_mut(), job.id);
     headers::idempotency_key(response.headers_mut(), &job.idempotency_key);
     Ok(response)
-}
-
-fn words(error: &JobError) -> (&str, &str) {
-    (error.code.as_str(), &error.message)
 }
 
 /// A body that goes on from an earlier response, with the whole input in it; any other as it is. What is stored and sent

@@ -12,12 +12,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use providers::dialects::{EventWriter, Rendering};
+use providers::dialects::{EventWriter, Over, Rendering};
 
 use super::dialects::Form;
 use super::headers;
 use super::problem::{Problem, Shape};
-use crate::domain::job::KeyOrigin;
+use crate::domain::job::{Job, JobError, JobErrorCode, KeyOrigin};
 use crate::engine::progress::{Delivered, Progress};
 use crate::engine::stream_log::{Follower, StreamLog};
 use crate::engine::submit::Ticket;
@@ -88,12 +88,45 @@ impl Chunks {
                 Problem::AttemptUnknown { job, attempt, since, key_origin }
             }
             Progress::RoundOver(error) => Problem::RoundOver { job, error },
-            Progress::Failed(error) => Problem::JobFailed { job, error },
-            Progress::Cancelled => Problem::JobCancelled { job },
+            Progress::Failed(error) => {
+                return self.over(Some(&error), &Problem::JobFailed { job, error: error.clone() });
+            }
+            Progress::Cancelled => return self.over(None, &Problem::JobCancelled { job }),
             Progress::Running | Progress::Streaming(_) | Progress::Interrupted => Problem::Interrupted { job },
         };
         self.writer.error(&problem.text(self.shape))
     }
+
+    /// The head went out with the first content: what began was announced with its own time.
+    fn over(mut self, error: Option<&JobError>, problem: &Problem) -> Bytes {
+        self.writer.over(&ended(error, 0), &problem.text(self.shape))
+    }
+}
+
+/// A job that is over without an answer, as the whole stream of it.
+pub fn over(form: &Form, rendering: &Rendering, job: &Job, problem: &Problem) -> Response {
+    let created = u64::try_from(job.created_at.unix_timestamp()).unwrap_or_default();
+    let over = ended(job.error.as_ref(), created);
+    event_stream(Body::from(form.dialect.writer(rendering).over(&over, &problem.text(form.shape()))))
+}
+
+/// With its error it has failed, without one it was cancelled.
+fn ended(error: Option<&JobError>, created: u64) -> Over<'_> {
+    let status = if error.is_some() { "failed" } else { "cancelled" };
+    Over { status, created, error: error.map(words) }
+}
+
+/// Code and words of a response's error. OpenAI's clients know a list of codes (OpenAPI 2.3.0, `ResponseErrorCode`; read
+/// 2026-12-01); our own code is the job's.
+pub fn words(error: &JobError) -> (&'static str, &str) {
+    let code = match (error.code, error.status) {
+        (JobErrorCode::RequestRefused | JobErrorCode::ContentPolicy | JobErrorCode::ContextLengthExceeded, _) => {
+            "invalid_prompt"
+        }
+        (_, Some(429)) => "rate_limit_exceeded",
+        _ => "server_error",
+    };
+    (code, &error.message)
 }
 
 fn usage(delivered: &Delivered) -> Option<&[u8]> {

@@ -8,6 +8,7 @@ STRICT_SIM and BROKEN_SIM for those who ask a simulated provider themselves; sto
 binary.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -30,14 +31,39 @@ FAULTS = {
     "overloaded": (503, {}, "overloaded", "The engine is overloaded"),
     "forbidden": (401, {}, "invalid_api_key", "Incorrect API key provided"),
     "refusing": (400, {}, "invalid_request_error", "'temperature' is too high"),
+    "moderated": (403, {}, "content_policy_violation", "The request was rejected by the safety system"),
+    "unprocessable": (422, {}, "invalid_request_error", "'messages' cannot be processed"),
 }
+# A target that has failed is left alone for a while: each test takes a target of its own, `limited.0`, `limited.1`, …
+TARGETS = 60
+SIGNATURE = "c2lnbmF0dXJl"
+
+
+def signed(asked):
+    """A call with Google's signature on it; and once that has come back, word of it."""
+    calls = [call for message in asked["messages"] for call in message.get("tool_calls") or []]
+    if calls:
+        seen = [call.get("extra_content", {}).get("google", {}).get("thought_signature") for call in calls]
+        message, end = {"role": "assistant", "content": f"signed: {seen == [SIGNATURE]}"}, "stop"
+    else:
+        call = {"id": "call_1", "type": "function", "function": {"name": "find_order", "arguments": '{"number": 1}'}}
+        call["extra_content"] = {"google": {"thought_signature": SIGNATURE}}
+        message, end = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    return {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": end}]}
+
+
 SIMS = {
     "SIM": [],
     "STRICT_SIM": ["--model", "gemini-2.5-flash", "--window", "512"],
     "BROKEN_SIM": ["--model", "gemini-2.5-flash", "--misbehave", "bad-request-as-500"],
 }
 SLOW = 2.0
-ROUTES = ["slow", *FAULTS]
+# Models that answer late, with what else their route says: `silent` and `keyless` are given up before they answer.
+LATE = {
+    "slow": "",
+    "silent": 'attempt_timeout = "500ms"\n',
+    "keyless": 'attempt_timeout = "500ms"\nidempotency = "generate"\n',
+}
 
 
 class Faulty(BaseHTTPRequestHandler):
@@ -51,11 +77,13 @@ class Faulty(BaseHTTPRequestHandler):
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        model = asked["model"]
+        model = asked["model"].partition(".")[0]
         self.calls[model] = self.calls.get(model, 0) + 1
-        if model == "slow":
+        if model in LATE:
             time.sleep(SLOW)
             return self.answer(200, {}, ANSWER)
+        if model == "signed":
+            return self.answer(200, {}, signed(asked))
         status, headers, code, words = FAULTS[model]
         self.answer(status, headers, {"error": {"message": words, "type": code, "code": code, "param": None}})
 
@@ -64,21 +92,26 @@ class Faulty(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {**headers, "content-type": "application/json", "content-length": len(body)}.items():
             self.send_header(name, str(value))
-        self.end_headers()
-        self.wfile.write(body)
+        # Whoever was cancelled does not wait for the answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *_):
         pass
 
 
 def settings(sim, faulty):
-    routes = [f'[routes.{name}]\ntargets = ["faulty/{name}"]\nretries = 0\n' for name in ROUTES]
+    more = {**{f"{name}.{at}": "" for name in FAULTS for at in range(TARGETS)}, **LATE}
+    routes = [f'[routes."{name}"]\ntargets = ["faulty/{name}"]\nretries = 0\n{more[name]}' for name in more]
     return "\n".join([
         '[server]\nlisten = "127.0.0.1:0"\noperator_listen = "127.0.0.1:0"\noperator_token = "env:OPERATOR_TOKEN"\n',
         f'[providers.openai]\nadapter = "openai"\nbase_url = "{sim}"\n',
         f'[providers.anthropic]\nadapter = "anthropic"\nbase_url = "{sim}"\n',
         f'[providers.google]\nadapter = "gemini"\nbase_url = "{sim}beta"\napi_key = "env:OPERATOR_TOKEN"\n',
         f'[providers.faulty]\nadapter = "openai"\nbase_url = "{faulty}"\n',
+        f'[providers.signing]\nadapter = "gemini-openai"\nbase_url = "{faulty}"\napi_key = "env:OPERATOR_TOKEN"\n',
+        '[routes.signed]\ntargets = ["signing/signed"]\n',
         '[routes.chat]\ntargets = ["openai/sim-1"]\n',
         '[routes.claude]\ntargets = ["anthropic/sim-1"]\n',
         '[routes.gemini]\ntargets = ["google/sim-1"]\n',
@@ -117,7 +150,7 @@ def main(command):
         made = subprocess.run([binary, "--config", str(config), "--json", "key", "create", "--owner", "clients"],
                               check=True, capture_output=True, text=True, **at)
         key = json.loads(made.stdout)["key"]
-        world = {"GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
+        world = {"TARGETS": str(TARGETS), "GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
         return subprocess.run(command, env={**os.environ, **world}).returncode
     finally:
         for process in reversed(running):

@@ -1,6 +1,7 @@
 //! The dialects served: each request is a job like any other, answered in its own words, with its own events and errors.
 
 mod embeddings;
+mod job_events;
 mod messages;
 mod responses;
 

@@ -10,6 +10,7 @@ mod blocks;
 use crate::adapter::Unsupported;
 use crate::canonical::{Message, Part, Request};
 use crate::json::Json;
+use crate::numbered::unnumbered;
 
 use super::object;
 use blocks::{is_blank, refuse_unknown_members, text, tool_result, tool_use, user_block};
@@ -136,7 +137,7 @@ fn assistant(i: usize, parts: &[Part], refusal: Option<&str>) -> Result<Vec<Json
 fn thinking(request: &Request, i: usize) -> Vec<Json> {
     let messages = request.body.get("messages").and_then(Json::as_array);
     let blocks = messages.and_then(|messages| messages.get(i)?.get("thinking_blocks")?.as_array());
-    blocks.unwrap_or_default().to_vec()
+    blocks.unwrap_or_default().iter().map(unnumbered).collect()
 }
 
 fn count_results(messages: &[Message]) -> usize {

@@ -36,6 +36,13 @@ impl Block {
         (block, delta)
     }
 
+    /// An event of an unknown kind, as a block that is whole.
+    pub fn unknown(content: Object) -> (Block, Object) {
+        let block = Block { content, input: String::new(), call: None, closed: true };
+        let delta = block.whole("other_blocks");
+        (block, delta)
+    }
+
     pub fn content(&self) -> &Object {
         &self.content
     }

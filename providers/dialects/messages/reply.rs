@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::dialects::Rendering;
+use crate::dialects::carried::{Carried, OF_MESSAGES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::json::{Json, Object};
@@ -75,6 +76,8 @@ fn content(choice: &Json) -> Option<Json> {
         block.insert("input", input(arguments.unwrap_or_default()));
         blocks.push(block.into());
     }
+    let carried = message.as_object().map(Carried::of_message).unwrap_or_default();
+    blocks.extend(carried.sealed(OF_MESSAGES).iter().map(|data| redacted(data).into()));
     Some(Json::Array(blocks))
 }
 
@@ -92,6 +95,11 @@ fn cite(blocks: &mut Vec<Json>, citations: Vec<Json>) {
 /// Reasoning that nobody has signed. An Anthropic provider would refuse it: it does not go back there.
 pub(super) fn thinking(text: &str) -> Object {
     [("type", "thinking"), ("thinking", text), ("signature", "")].into_iter().collect()
+}
+
+/// What only its own vendor can read.
+pub(super) fn redacted(data: &str) -> Object {
+    [("type", "redacted_thinking"), ("data", data)].into_iter().collect()
 }
 
 pub(super) fn text_block(text: &str) -> Object {

@@ -7,10 +7,12 @@
 use bytes::{Bytes, BytesMut};
 
 use super::reply;
+use crate::dialects::carried::{Carried, OF_MESSAGES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
 use crate::dialects::{EventWriter, Rendering, frames};
 use crate::json::{Json, Object};
+use crate::numbered::unnumbered;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -21,6 +23,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// The block of each tool call, by its number in the chunks.
     calls: Vec<(u64, u64)>,
+    carried: Carried,
     service_tier: Option<Json>,
     /// What the last choice said of the end.
     ending: Option<Object>,
@@ -43,6 +46,7 @@ impl Writer {
             blocks: 0,
             open: None,
             calls: Vec::new(),
+            carried: Carried::default(),
             service_tier: None,
             ending: None,
             native: false,
@@ -63,12 +67,15 @@ impl Writer {
     }
 
     fn delta(&mut self, delta: &Object, out: &mut BytesMut) {
+        self.carried.take(delta);
         for (name, value) in delta.iter() {
             match (name, value) {
                 ("tool_calls", Json::Array(fragments)) => {
                     fragments.iter().for_each(|fragment| self.call(fragment, out));
                 }
-                ("thinking_blocks", Json::Array(blocks)) => blocks.iter().for_each(|block| self.signed(block, out)),
+                ("thinking_blocks", Json::Array(blocks)) => {
+                    blocks.iter().for_each(|block| self.signed(&unnumbered(block), out));
+                }
                 (name, value) if cited::MEMBERS.contains(&name) => self.cite(cited::citations(name, value), out),
                 // The same words under an older name.
                 ("reasoning", _) if delta.get_some("reasoning_content").is_some() => {}
@@ -186,6 +193,10 @@ impl EventWriter for Writer {
             return out.freeze();
         }
         self.close(&mut out);
+        for data in self.carried.sealed(OF_MESSAGES) {
+            self.blocks += 1;
+            whole_block(self.blocks - 1, &reply::redacted(&data).into(), &mut out);
+        }
         let usage = usage.and_then(|usage| Json::parse(usage).ok());
         let usage = usage.as_ref().and_then(|chunk| chunk.get_some("usage"));
         let usage = reply::usage(usage, self.service_tier.as_ref());

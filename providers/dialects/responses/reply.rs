@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::dialects::Rendering;
+use crate::dialects::carried::{Carried, OF_RESPONSES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
+use crate::dialects::{Over, Rendering};
 use crate::json::{Json, Object};
 
 /// The id of the job's response.
@@ -45,12 +46,17 @@ pub(super) fn adopt(rendering: &Rendering, response: &mut Object) {
 }
 
 /// A response that has no answer yet, or never will: `queued`, `in_progress`, `failed`, `cancelled`.
-pub fn unfinished(rendering: &Rendering, status: &str, created: u64, error: Option<(&str, &str)>) -> Bytes {
-    let mut response = opening(rendering, status, created, rendering.request.get("model"));
-    if let Some((code, message)) = error {
+pub fn unfinished(rendering: &Rendering, over: &Over<'_>) -> Bytes {
+    let mut response = opening(rendering, over.status, over.created, rendering.request.get("model"));
+    write_over(over, &mut response);
+    Json::Object(response).to_bytes()
+}
+
+pub(super) fn write_over(over: &Over<'_>, response: &mut Object) {
+    response.insert("status", over.status);
+    if let Some((code, message)) = over.error {
         response.insert("error", Object::from_iter([("code", code), ("message", message)]));
     }
-    Json::Object(response).to_bytes()
 }
 
 /// Everything but the answer, members in OpenAI's order. What the client did not choose is null where the protocol has
@@ -111,6 +117,10 @@ pub(super) fn of_completion(rendering: &Rendering, completion: &Json) -> Option<
     if let Some(Json::Object(last)) = items.last_mut() {
         ending.mark(last);
     }
+    let carried = choice.get("message").and_then(Json::as_object).map(Carried::of_message).unwrap_or_default();
+    for data in carried.sealed(OF_RESPONSES) {
+        items.push(opaque(rendering, items.len(), &data).into());
+    }
     response.insert("output", items);
     ending.write(completion.get_some("usage"), completion.get_some("service_tier"), &mut response);
     Some(response)
@@ -130,6 +140,9 @@ impl Default for Ending {
 }
 
 impl Ending {
+    /// Nothing more comes.
+    pub const CUT: Ending = Ending { status: "incomplete", reason: None };
+
     pub fn of(choice: &Json) -> Ending {
         let reason = match choice.get("finish_reason").and_then(Json::as_str) {
             Some("length") => "max_output_tokens",
@@ -272,6 +285,19 @@ pub(super) fn reasoning(rendering: &Rendering, index: usize) -> Object {
     item.insert("type", "reasoning");
     item.insert("summary", Vec::new());
     item
+}
+
+/// What only its own vendor can read.
+pub(super) fn opaque(rendering: &Rendering, index: usize, data: &str) -> Object {
+    let mut item = reasoning(rendering, index);
+    item.insert("encrypted_content", data);
+    item
+}
+
+/// Whether an item's id is one that was made here: no provider has ever seen it.
+pub(crate) fn is_own_id(id: &str) -> bool {
+    let made = id.split_once('_').map_or("", |(_, made)| made);
+    made.len() == 36 && made.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub(super) fn summary(text: &str) -> Object {

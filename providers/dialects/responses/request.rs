@@ -2,7 +2,8 @@
 //!
 //! Every member is translated, kept by the gateway itself (`background`, `store`, `metadata`, `previous_response_id`:
 //! the job holds them), or noted as lost: then only a provider of this wire format can take the request. Reasoning of
-//! earlier turns is its own provider's: no other can read it, and none needs it.
+//! earlier turns is its own provider's: no other can read it, and none needs it. What a translated answer had brought
+//! sealed ([`crate::dialects::carried`]) goes back to the vendor that wrote it.
 
 mod input;
 mod parameters;

@@ -8,9 +8,10 @@ mod item;
 use bytes::Bytes;
 
 use super::reply::{self, Ending};
+use crate::dialects::carried::{Carried, OF_RESPONSES};
 use crate::dialects::cited;
 use crate::dialects::said::{self, Kind};
-use crate::dialects::{EventWriter, Rendering};
+use crate::dialects::{EventWriter, Over, Rendering};
 use crate::json::{Json, Object};
 
 use item::{Events, Open};
@@ -26,6 +27,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     /// The item of each tool call, by its number in the chunks.
     calls: Vec<(u64, usize)>,
+    carried: Carried,
     ending: Ending,
     service_tier: Option<Json>,
     /// The provider's own events were passed on: they bring their own end.
@@ -41,6 +43,7 @@ impl Writer {
             items: Vec::new(),
             open: None,
             calls: Vec::new(),
+            carried: Carried::default(),
             ending: Ending::default(),
             service_tier: None,
             native: false,
@@ -50,15 +53,18 @@ impl Writer {
     fn begin(&mut self, chunk: &Json) {
         if self.response.is_none() {
             let created = reply::created(chunk);
-            let response = reply::opening(&self.rendering, "in_progress", created, chunk.get("model"));
-            for kind in ["response.created", "response.in_progress"] {
-                self.events.tell(kind, [("response", response.clone().into())]);
-            }
-            self.response = Some(response);
+            self.announce(reply::opening(&self.rendering, "in_progress", created, chunk.get("model")));
         }
         if let Some(tier) = chunk.get_some("service_tier") {
             self.service_tier = Some(tier.clone());
         }
+    }
+
+    fn announce(&mut self, response: Object) {
+        for kind in ["response.created", "response.in_progress"] {
+            self.events.tell(kind, [("response", response.clone().into())]);
+        }
+        self.response = Some(response);
     }
 
     fn choice(&mut self, choice: &Json) {
@@ -67,6 +73,7 @@ impl Writer {
         let delta = choice.get("delta").and_then(Json::as_object).unwrap_or(&empty);
         let logprobs = reply::logprobs(logprobs.unwrap_or_default());
         let mut unspoken = Some(&logprobs[..]).filter(|logprobs| !logprobs.is_empty());
+        self.carried.take(delta);
         for (name, value) in delta.iter() {
             match (name, value) {
                 ("tool_calls", Json::Array(fragments)) => fragments.iter().for_each(|fragment| self.call(fragment)),
@@ -173,6 +180,7 @@ impl EventWriter for Writer {
                 let response = chunk.as_object_mut().and_then(|event| event.get_mut("response"));
                 if let Some(response) = response.and_then(Json::as_object_mut) {
                     reply::adopt(&self.rendering, response);
+                    self.response = Some(response.clone());
                 }
                 self.events.pass_on(&chunk);
             }
@@ -192,6 +200,12 @@ impl EventWriter for Writer {
             return Bytes::new();
         }
         self.close_as(self.ending);
+        for data in self.carried.sealed(OF_RESPONSES) {
+            let item = reply::opaque(&self.rendering, self.items.len(), &data);
+            self.events.at = self.items.len();
+            self.events.whole_item(&item);
+            self.items.push(item);
+        }
         let mut response = self.response.take().unwrap_or_default();
         response.insert("output", std::mem::take(&mut self.items).into_iter().map(Json::from).collect::<Vec<_>>());
         let usage = usage.and_then(|usage| Json::parse(usage).ok());
@@ -213,6 +227,24 @@ impl EventWriter for Writer {
         }
         self.events.behind_what_is_known();
         self.events.tell_object("error", event);
+        self.events.take()
+    }
+
+    /// `response.failed`, with what there is of the response. OpenAI has no event of its own for one that was cancelled
+    /// (OpenAPI 2.3.0, `ResponseStreamEvent`; read 2026-11-30): the response in it says so.
+    fn over(&mut self, over: &Over<'_>, _error: &str) -> Bytes {
+        if self.response.is_none() {
+            let model = self.rendering.request.get("model").cloned();
+            self.announce(reply::opening(&self.rendering, "in_progress", over.created, model.as_ref()));
+        }
+        self.close_as(Ending::CUT);
+        let mut response = self.response.take().unwrap_or_default();
+        reply::write_over(over, &mut response);
+        if !self.native {
+            response.insert("output", std::mem::take(&mut self.items).into_iter().map(Json::from).collect::<Vec<_>>());
+        }
+        self.events.behind_what_is_known();
+        self.events.tell("response.failed", [("response", response.into())]);
         self.events.take()
     }
 }

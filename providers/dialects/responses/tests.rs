@@ -7,7 +7,7 @@ use crate::adapter::{CallContext, Unsupported};
 use crate::canonical::Request;
 use crate::compatible::adapter_named;
 use crate::dialects::assembled::{self, JOB, rendering, told};
-use crate::dialects::{Dialect, to_upstream};
+use crate::dialects::{Dialect, Over, to_upstream};
 use crate::fixtures;
 use crate::json::Json;
 use crate::openai::request::InvalidRequest;
@@ -184,10 +184,12 @@ fn every_way_to_end_has_its_status() {
 #[test]
 fn what_is_not_over_is_shown_as_a_response_too() {
     let asked = rendering(r#"{"model":"r","background":true}"#);
-    let shown = Json::parse(&unfinished(&asked, "in_progress", 7, None)).unwrap();
+    let shown = Json::parse(&unfinished(&asked, &Over { status: "in_progress", created: 7, error: None })).unwrap();
     assert_eq!(assembled::text(&shown, "status"), "in_progress");
     assert_eq!((assembled::text(&shown, "model"), shown.get("background")), ("r", Some(&Json::Bool(true))));
-    let failed = Json::parse(&unfinished(&asked, "failed", 7, Some(("server_error", "boom")))).unwrap();
+    let failed =
+        Json::parse(&unfinished(&asked, &Over { status: "failed", created: 7, error: Some(("server_error", "boom")) }))
+            .unwrap();
     assert_eq!(failed.get("error").unwrap().to_bytes(), r#"{"code":"server_error","message":"boom"}"#);
 }
 

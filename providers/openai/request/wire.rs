@@ -68,7 +68,7 @@ fn prompt<'a>(row: &Row, request: &'a Request, model: &str) -> Members<'a> {
     let members = request.body.iter().filter(|(name, _)| !matches!(*name, "stream" | "stream_options"));
     let members = members.map(|(name, value)| match name {
         "model" => (name, Cow::Owned(Json::from(model))),
-        "messages" if change => (name, Cow::Owned(messages(row, value))),
+        "messages" if change => (name, Cow::Owned(messages(row, request, value))),
         _ => (name, Cow::Borrowed(value)),
     });
     let mut body: Members<'a> = members.collect();
@@ -104,9 +104,16 @@ fn is_blank(arguments: &str) -> bool {
 /// the members (field case B033). The reasoning itself goes with them.
 const FOREIGN: &[&str] = &["thinking_blocks", "other_blocks", "reasoning_items", "other_items"];
 
+/// What another dialect's client brought back goes to the row that wrote it; what a client of chat completions sends is
+/// its own affair.
+fn foreign(row: &Row, request: &Request) -> impl Iterator<Item = &'static str> {
+    let details = !row.reasoning_details && request.native.is_some();
+    FOREIGN.iter().copied().chain(details.then_some("reasoning_details"))
+}
+
 fn must_change(row: &Row, request: &Request) -> bool {
     let messages = request.body.get("messages").and_then(Json::as_array).unwrap_or_default();
-    let foreign = |message: &Json| FOREIGN.iter().any(|name| message.get(name).is_some());
+    let foreign = |message: &Json| foreign(row, request).any(|name| message.get(name).is_some());
     if messages.iter().any(|message| foreign(message) || has_foreign_signatures(row, message)) {
         return true;
     }
@@ -117,7 +124,7 @@ fn must_change(row: &Row, request: &Request) -> bool {
     })
 }
 
-fn messages(row: &Row, value: &Json) -> Json {
+fn messages(row: &Row, request: &Request, value: &Json) -> Json {
     let mut value = value.clone();
     let Json::Array(items) = &mut value else { return value };
     for item in items {
@@ -130,7 +137,7 @@ fn messages(row: &Row, value: &Json) -> Json {
         if row.schema == Schema::Mistral {
             mistral::fit(message);
         }
-        let removed = FOREIGN.iter().filter(|name| message.remove(name).is_some()).count();
+        let removed = foreign(row, request).filter(|name| message.remove(name).is_some()).count();
         if removed > 0 {
             message.remove("reasoning_content");
         }

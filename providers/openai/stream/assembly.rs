@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::with_choices;
 use crate::adapter::StreamPiece;
 use crate::json::{Json, Object};
+use crate::numbered::{TRANSLATED, unnumbered};
 
 /// More choices than this are no answer to any request.
 const MAX_CHOICES: usize = 256;
@@ -244,6 +245,9 @@ fn merge(whole: &mut Object, name: &str, value: &Json) {
     match (name, value) {
         // A short word that servers repeat.
         ("role", Json::String(_)) if whole.get_some(name).is_some() => {}
+        (_, Json::Array(items)) if TRANSLATED.contains(&name) => {
+            append(whole, name, &Json::Array(items.iter().map(unnumbered).collect()));
+        }
         ("audio" | "function_call", _) | (_, Json::Null | Json::String(_) | Json::Array(_)) => {
             append(whole, name, value)
         }

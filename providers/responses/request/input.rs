@@ -11,6 +11,7 @@ use crate::call_id::fitting;
 use crate::canonical::{Message, Request, SystemRole, ToolCall};
 use crate::json::Json;
 use crate::leftover::{self, object};
+use crate::numbered::unnumbered;
 
 /// The longest id of a call (`FunctionCallOutputItemParam`).
 const LONGEST_ID: usize = 64;
@@ -79,7 +80,7 @@ fn output(parts: Json) -> Json {
 /// Only what carries its own content: an id alone means nothing where nothing was stored.
 fn reasoning(sent: Option<&Json>) -> Vec<Json> {
     let items = sent.and_then(|message| message.get("reasoning_items")).and_then(Json::as_array).unwrap_or_default();
-    items.iter().filter(|item| is_encrypted_reasoning(item)).cloned().collect()
+    items.iter().filter(|item| is_encrypted_reasoning(item)).map(unnumbered).collect()
 }
 
 pub(in crate::responses) fn is_encrypted_reasoning(item: &Json) -> bool {

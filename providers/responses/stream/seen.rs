@@ -4,6 +4,7 @@
 
 use crate::canonical::ToolCall;
 use crate::json::{Json, Object};
+use crate::numbered::Lists;
 use crate::responses::reply::{BETWEEN_THOUGHTS, Whole, render};
 
 /// A delta for the client, and the logprobs that go with it (null: none).
@@ -116,7 +117,7 @@ impl Seen {
         told.extend(say(&mut self.refusal, "refusal", refusal));
         told.extend(self.rest_of_calls(&choice.tool_calls)?);
         for (name, kept) in render::kept(whole) {
-            told.push((object(name, kept.to_vec()), Json::Null));
+            told.push((object(name, Lists::default().number(name, kept.to_vec().into())), Json::Null));
         }
         Ok(told)
     }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { apiKey, baseURL, hello, intent, models, providerCalls } from "./world.js";
+import { apiKey, baseURL, errors, hello, intent, models, oneCall, route } from "./world.js";
 
 const client = new OpenAI({ baseURL, apiKey });
 const parameters = { type: "object", properties: { number: { type: "integer" } }, required: ["number"] };
@@ -73,6 +73,20 @@ for (const model of models) {
   });
 }
 
+test("a background response that fails or is cancelled says so in its stream", async () => {
+  const asked = { model: route("refusing"), input: "hello", background: true, stream: true };
+  const events = [];
+  for await (const event of await client.responses.create(asked, { headers: intent() })) events.push(event);
+  assert.deepEqual(events.map((event) => event.type), ["response.created", "response.in_progress", "response.failed"]);
+  const failed = events.at(-1).response;
+  assert.deepEqual([failed.status, failed.error.code], ["failed", "invalid_prompt"]);
+  assert.equal((await client.responses.stream({ response_id: failed.id }).finalResponse()).status, "failed");
+  const slow = { model: "slow", input: "hello", background: true };
+  const begun = await client.responses.create(slow, { headers: intent() });
+  await client.responses.cancel(begun.id);
+  assert.equal((await client.responses.stream({ response_id: begun.id }).finalResponse()).status, "cancelled");
+});
+
 test("embeddings and models", async () => {
   const made = await client.embeddings.create({ model: "chat", input: ["a", "b"] }, { headers: intent() });
   assert.deepEqual(made.data.map((item) => item.embedding.length), [64, 64]);
@@ -82,16 +96,16 @@ test("embeddings and models", async () => {
   assert.equal((await client.models.retrieve("chat")).object, "model");
 });
 
-for (const [model, raised, status] of [
-  ["limited", OpenAI.RateLimitError, 429],
-  ["broken", OpenAI.InternalServerError, 502],
-  ["overloaded", OpenAI.InternalServerError, 503],
-  ["refusing", OpenAI.BadRequestError, 400],
-  ["no-such-route", OpenAI.NotFoundError, 404],
-]) {
-  test(`${model} raises its class`, async () => {
-    const asked = client.chat.completions.create({ model, messages: hello }, { headers: intent(), maxRetries: 0 });
-    await assert.rejects(asked, (error) => error instanceof raised && error.status === status);
+for (const [model, raised, status] of errors) {
+  test(`${model} raises its class, whole, streamed and as a response`, async () => {
+    const is = (error) => error instanceof OpenAI[raised] && error.status === status;
+    const once = { headers: intent(), maxRetries: 0 };
+    const asked = { model: route(model), messages: hello };
+    await assert.rejects(client.chat.completions.create(asked, once), is);
+    const streamed = { model: route(model), messages: hello, stream: true };
+    await assert.rejects(client.chat.completions.create(streamed, { headers: intent(), maxRetries: 0 }), is);
+    const response = client.responses.create({ model: route(model), input: "hello" }, { headers: intent(), maxRetries: 0 });
+    await assert.rejects(response, is);
   });
 }
 
@@ -107,10 +121,23 @@ test("a wrong key, a missing one, a conflict", async () => {
   await assert.rejects(client.chat.completions.create({ model: "chat", messages: other }, { headers }), OpenAI.ConflictError);
 });
 
-test("retries after timeouts are one call at the provider", async () => {
-  const before = await providerCalls("slow");
+test("timeouts and retries are one call at the provider", async () => {
   const asked = { model: "slow", messages: hello };
-  const answer = await client.chat.completions.create(asked, { headers: intent(), timeout: 700, maxRetries: 5 });
-  assert.equal(answer.choices[0].message.content, "late");
-  assert.equal((await providerCalls("slow")) - before, 1);
+  const headers = intent();
+  const late = await oneCall("slow", async () => {
+    const impatient = client.chat.completions.create(asked, { headers, timeout: 400, maxRetries: 0 });
+    await assert.rejects(impatient, OpenAI.APIConnectionTimeoutError);
+    return client.chat.completions.create(asked, { headers, timeout: 700, maxRetries: 5 });
+  });
+  assert.equal(late.choices[0].message.content, "late");
+  const response = await oneCall("slow", () =>
+    client.responses.create({ model: "slow", input: "hello" }, { headers: intent(), timeout: 700, maxRetries: 5 }),
+  );
+  assert.equal(response.output_text, "late");
+});
+
+test("retries after an unknown outcome are one call at the provider", async () => {
+  const asked = { model: "silent", messages: hello };
+  const ask = () => client.chat.completions.create(asked, { headers: intent(), maxRetries: 8 });
+  assert.equal((await oneCall("silent", ask)).choices[0].message.content, "late");
 });

@@ -5,6 +5,7 @@ import os
 
 import anthropic
 import pytest
+from conftest import every_error
 from pydantic import BaseModel
 
 HELLO = [{"role": "user", "content": "hello there"}]
@@ -70,23 +71,26 @@ def test_parallel_tools(client, intent, model):
     assert "order 1" in after.content[0].text
 
 
-@pytest.mark.parametrize(
-    ("model", "raised", "status"),
-    [
-        ("limited", anthropic.RateLimitError, 429),
-        ("broken", anthropic.InternalServerError, 502),
-        ("overloaded", anthropic.InternalServerError, 503),
-        ("forbidden", anthropic.InternalServerError, 502),
-        ("refusing", anthropic.BadRequestError, 400),
-        ("no-such-route", anthropic.NotFoundError, 404),
-    ],
-)
-def test_errors_raise_their_class(client, intent, model, raised, status):
-    with pytest.raises(raised) as caught:
+@every_error
+def test_errors_raise_their_class(client, intent, route, model, raised, status):
+    with pytest.raises(getattr(anthropic, raised)) as caught:
         client.with_options(max_retries=0).messages.create(
-            model=model, max_tokens=10, messages=HELLO, extra_headers=intent
+            model=route(model), max_tokens=10, messages=HELLO, extra_headers=intent
         )
     assert caught.value.status_code == status and caught.value.body["type"] == "error"
+
+
+@every_error
+def test_async_streams_raise_their_class(api_key, intent, route, model, raised, status):
+    async def asked():
+        async with anthropic.AsyncAnthropic(base_url=os.environ["GATEWAY"], api_key=api_key, max_retries=0) as client:
+            body = dict(model=route(model), max_tokens=10, messages=HELLO, extra_headers=intent)
+            async with client.messages.stream(**body) as stream:
+                await stream.get_final_message()
+
+    with pytest.raises(getattr(anthropic, raised)) as caught:
+        asyncio.run(asked())
+    assert caught.value.status_code == status
 
 
 def test_a_conflict_is_raised_at_once(client, intent):
@@ -95,11 +99,18 @@ def test_a_conflict_is_raised_at_once(client, intent):
         client.messages.create(model="chat", max_tokens=11, messages=HELLO, extra_headers=intent)
 
 
-def test_retries_after_timeouts_are_one_call_at_the_provider(client, intent, provider_calls):
-    before = provider_calls("slow")
+def test_retries_after_timeouts_are_one_call_at_the_provider(client, intent, one_call):
     impatient = client.with_options(timeout=0.7, max_retries=5)
-    answer = impatient.messages.create(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
-    assert (answer.content[0].text, provider_calls("slow") - before) == ("late", 1)
+    with one_call("slow"):
+        answer = impatient.messages.create(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
+    assert answer.content[0].text == "late"
+
+
+def test_retries_after_an_unknown_outcome_are_one_call_at_the_provider(client, intent, one_call):
+    ask = client.with_options(max_retries=8).messages.create
+    with one_call("silent"):
+        answer = ask(model="silent", max_tokens=10, messages=HELLO, extra_headers=intent)
+    assert answer.content[0].text == "late"
 
 
 def test_models(client):
@@ -110,12 +121,25 @@ def test_models(client):
         client.models.retrieve("no-such-route")
 
 
-def test_a_timeout_is_raised_and_the_answer_is_there_later(client, intent, provider_calls):
-    before = provider_calls("slow")
+def test_a_timeout_is_raised_and_the_answer_is_there_later(client, intent, one_call):
     asked = dict(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
-    with pytest.raises(anthropic.APITimeoutError):
-        client.with_options(timeout=0.4, max_retries=0).messages.create(**asked)
-    assert (client.messages.create(**asked).content[0].text, provider_calls("slow") - before) == ("late", 1)
+    with one_call("slow"):
+        with pytest.raises(anthropic.APITimeoutError):
+            client.with_options(timeout=0.4, max_retries=0).messages.create(**asked)
+        assert client.messages.create(**asked).content[0].text == "late"
+
+
+def test_async_timeouts_and_retries_are_one_call_at_the_provider(api_key, intent, one_call):
+    async def asked():
+        async with anthropic.AsyncAnthropic(base_url=os.environ["GATEWAY"], api_key=api_key) as client:
+            body = dict(model="slow", max_tokens=10, messages=HELLO, extra_headers=intent)
+            with pytest.raises(anthropic.APITimeoutError):
+                await client.with_options(timeout=0.3, max_retries=0).messages.create(**body)
+            async with client.with_options(timeout=0.7, max_retries=5).messages.stream(**body) as stream:
+                return await stream.get_final_text()
+
+    with one_call("slow"):
+        assert asyncio.run(asked()) == "late"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -148,3 +172,19 @@ def test_async_clicks_and_stream(api_key, intent, model):
 
 def test_count_tokens(client):
     assert client.messages.count_tokens(model="claude", messages=HELLO).input_tokens > 0
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_another_vendors_signature_comes_back_with_the_answer(client, intent, streamed):
+    said = [{"role": "user", "content": "find order 1"}]
+    asked = dict(model="signed", max_tokens=200, tools=[TOOL])
+    if streamed:
+        with client.messages.stream(**asked, messages=said, extra_headers=intent) as stream:
+            content = stream.get_final_message().content
+    else:
+        content = client.messages.create(**asked, messages=said, extra_headers=intent).content
+    (use,) = [block for block in content if block.type == "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": use.id, "content": "shipped"}
+    talk = [*said, {"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    second = {"Idempotency-Key": intent["Idempotency-Key"] + "-2"}
+    assert client.messages.create(**asked, messages=talk, extra_headers=second).content[0].text == "signed: True"

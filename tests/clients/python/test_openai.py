@@ -5,6 +5,7 @@ import json
 
 import openai
 import pytest
+from conftest import every_error
 from pydantic import BaseModel
 
 HELLO = [{"role": "user", "content": "hello there"}]
@@ -115,23 +116,32 @@ def test_models(client):
     assert {"chat", "claude", "slow"} <= {model.id for model in client.models.list()}
 
 
-@pytest.mark.parametrize(
-    ("model", "raised", "status"),
-    [
-        ("limited", openai.RateLimitError, 429),
-        ("broken", openai.InternalServerError, 502),
-        ("overloaded", openai.InternalServerError, 503),
-        ("forbidden", openai.InternalServerError, 502),
-        ("refusing", openai.BadRequestError, 400),
-        ("no-such-route", openai.NotFoundError, 404),
-    ],
-)
-def test_errors_raise_their_class(patient, intent, model, raised, status):
-    with pytest.raises(raised) as caught:
-        patient.chat.completions.create(model=model, messages=HELLO, extra_headers=intent)
+@every_error
+@pytest.mark.parametrize("stream", [False, True])
+def test_errors_raise_their_class(patient, intent, route, model, raised, status, stream):
+    with pytest.raises(getattr(openai, raised)) as caught:
+        patient.chat.completions.create(model=route(model), messages=HELLO, stream=stream, extra_headers=intent)
     assert (caught.value.status_code, bool(caught.value.message)) == (status, True)
     if model == "limited":
         assert int(caught.value.response.headers["retry-after"]) >= 1
+
+
+@every_error
+def test_async_errors_raise_their_class(base_url, api_key, intent, route, model, raised, status):
+    async def asked():
+        async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
+            await client.chat.completions.create(model=route(model), messages=HELLO, extra_headers=intent)
+
+    with pytest.raises(getattr(openai, raised)) as caught:
+        asyncio.run(asked())
+    assert caught.value.status_code == status
+
+
+def test_an_unknown_outcome_of_a_key_that_the_client_has_not_is_never_repeated(client, one_call):
+    """424: a repeat would be a new intent. The client's retries are on."""
+    with one_call("keyless"), pytest.raises(openai.APIStatusError) as caught:
+        client.chat.completions.create(model="keyless", messages=HELLO)
+    assert (caught.value.status_code, caught.value.code) == (424, "attempt_unknown")
 
 
 def test_a_wrong_key_a_missing_one_and_bad_input(base_url, patient, intent):
@@ -157,26 +167,47 @@ def test_a_conflict_is_raised_at_once(client, intent):
     assert len(sent) == 1
 
 
-def test_retries_after_timeouts_are_one_call_at_the_provider(client, intent, provider_calls):
-    before = provider_calls("slow")
+@pytest.mark.parametrize("stream", [False, True])
+def test_retries_after_timeouts_are_one_call_at_the_provider(client, intent, one_call, stream):
     impatient = client.with_options(timeout=0.7, max_retries=5)
-    answer = impatient.chat.completions.create(model="slow", messages=HELLO, extra_headers=intent)
-    assert (answer.choices[0].message.content, provider_calls("slow") - before) == ("late", 1)
+    with one_call("slow"):
+        answer = impatient.chat.completions.create(model="slow", messages=HELLO, stream=stream, extra_headers=intent)
+        said = said_in(answer) if stream else answer.choices[0].message.content
+    assert said == "late"
 
 
-def test_a_timeout_is_raised_and_the_answer_is_there_later(client, intent, provider_calls):
-    before = provider_calls("slow")
-    with pytest.raises(openai.APITimeoutError):
-        client.with_options(timeout=0.5, max_retries=0).chat.completions.create(
-            model="slow", messages=HELLO, extra_headers=intent
-        )
-    answer = client.chat.completions.create(model="slow", messages=HELLO, extra_headers=intent)
-    assert (answer.choices[0].message.content, provider_calls("slow") - before) == ("late", 1)
+def said_in(stream):
+    return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
 
 
-def test_async_clicks_are_one_job(base_url, api_key, intent, provider_calls):
-    before = provider_calls("slow")
+def test_retries_after_an_unknown_outcome_are_one_call_at_the_provider(client, intent, one_call):
+    """504: the gateway has given up waiting; the late answer is what a later try gets."""
+    with one_call("silent"):
+        ask = client.with_options(max_retries=8).chat.completions.create
+        assert ask(model="silent", messages=HELLO, extra_headers=intent).choices[0].message.content == "late"
 
+
+def test_a_timeout_is_raised_and_the_answer_is_there_later(client, intent, one_call):
+    asked = dict(model="slow", messages=HELLO, extra_headers=intent)
+    with one_call("slow"):
+        with pytest.raises(openai.APITimeoutError):
+            client.with_options(timeout=0.5, max_retries=0).chat.completions.create(**asked)
+        assert client.chat.completions.create(**asked).choices[0].message.content == "late"
+
+
+def test_async_timeouts_and_retries_are_one_call_at_the_provider(base_url, api_key, intent, one_call):
+    async def asked():
+        async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
+            body = dict(model="slow", messages=HELLO, extra_headers=intent)
+            with pytest.raises(openai.APITimeoutError):
+                await client.with_options(timeout=0.3, max_retries=0).chat.completions.create(**body)
+            return await client.with_options(timeout=0.7, max_retries=5).chat.completions.create(**body)
+
+    with one_call("slow"):
+        assert asyncio.run(asked()).choices[0].message.content == "late"
+
+
+def test_async_clicks_are_one_job(base_url, api_key, intent, one_call):
     async def click():
         async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
             ask = client.chat.completions.with_raw_response.create
@@ -185,19 +216,28 @@ def test_async_clicks_are_one_job(base_url, api_key, intent, provider_calls):
     async def clicks():
         return await asyncio.gather(*(click() for _ in range(8)))
 
-    answers = asyncio.run(clicks())
+    with one_call("slow"):
+        answers = asyncio.run(clicks())
     assert len({answer.content for answer in answers}) == 1
     assert len({answer.headers["x-interlock-job-id"] for answer in answers}) == 1
-    assert provider_calls("slow") - before == 1
 
 
-def test_async_stream(base_url, api_key, intent):
+@pytest.mark.parametrize("model", MODELS)
+def test_async_stream_and_tools(base_url, api_key, intent, model):
+    said = [{"role": "user", "content": 'find_order for {"number": 1} and {"number": 2}'}]
+    second = {"Idempotency-Key": intent["Idempotency-Key"] + "-2"}
+
     async def heard():
         async with openai.AsyncOpenAI(base_url=base_url, api_key=api_key) as client:
-            stream = await client.chat.completions.create(
-                model="claude", messages=HELLO, stream=True, extra_headers=intent
-            )
-            return [chunk async for chunk in stream]
+            ask = client.chat.completions.create
+            stream = await ask(model=model, messages=HELLO, stream=True, extra_headers=intent)
+            chunks = [chunk async for chunk in stream]
+            strict = {**LOOKUP, "function": {**LOOKUP["function"], "strict": True}}
+            asked = dict(model=model, messages=said, tools=[strict], tool_choice="required", extra_headers=second)
+            async with client.chat.completions.stream(**asked) as helper:
+                return chunks, await helper.get_final_completion()
 
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in asyncio.run(heard()) if chunk.choices)
-    assert "hello there" in text
+    chunks, made = asyncio.run(heard())
+    assert "hello there" in said_in(chunks)
+    calls = made.choices[0].message.tool_calls
+    assert [json.loads(call.function.arguments) for call in calls] == [{"number": 1}, {"number": 2}]

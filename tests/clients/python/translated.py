@@ -75,12 +75,6 @@ def responses(line):
     assert event.response.output is not None
 
 
-# Known, each with the reason that it stands.
-KNOWN = {
-    "Expected list delta entry to have an `index` key": "`chat.completions.stream()` cannot add to a list that it does "
-    "not know: blocks and citations that stand beside a message come in several chunks; `create(stream=True)` reads them",
-}
-
 JUDGES = {"chat": chat, "messages": messages, "responses": responses}
 
 
@@ -92,7 +86,7 @@ def why(error):
 
 
 def main(path):
-    good, wrong, own, known_faults = collections.Counter(), [], collections.Counter(), collections.Counter()
+    good, wrong, own = collections.Counter(), [], collections.Counter()
     with open(path, encoding="utf-8") as file:
         for text in file:
             line = json.loads(text)
@@ -103,16 +97,12 @@ def main(path):
             except Exception as error:
                 if line["own"]:
                     own[f"{line['format']}, {kind}: {why(error)}"] += 1
-                elif reason := next((KNOWN[words] for words in KNOWN if words in str(error)), None):
-                    known_faults[reason] += 1
                 else:
                     wrong.append(f"{line['source']} ({line['format']}), {kind}: {why(error)}")
     for kind, count in sorted(good.items()):
         print(f"{count} {kind}")
     for reason, count in sorted(own.items()):
         print(f"{count} of a provider's own, passed on as it came: {reason}")
-    for reason, count in known_faults.items():
-        print(f"{count} known: {reason}")
     print("\n".join(wrong[:60]))
     # Three dialects, whole and streamed; fewer have not been looked at.
     assert len(good) == 6 and min(good.values()) >= 40, good

@@ -213,7 +213,7 @@ async fn a_cancelled_response_says_so_and_stays_so() {
     alpha.next(Reply::bad_request());
     let failing = post(&client, "f", &with(json!({ "background": true }))).await.expect(200);
     let failed = in_status(&client, &id_of(&failing.job_id()), "failed").await;
-    assert_eq!(failed["error"]["code"], "request_refused", "{failed}");
+    assert_eq!(failed["error"]["code"], "invalid_prompt", "{failed}");
 }
 
 #[tokio::test]
@@ -392,4 +392,46 @@ async fn what_was_asked_is_listed_and_a_response_is_not_deleted() {
     assert!(refused.json()["error"]["message"].as_str().is_some_and(|told| told.contains("jobs.retention")));
     stranger.request(Method::DELETE, &format!("{PATH}/{id}")).send().await.expect(404);
     client.get(&format!("{PATH}/{id}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_response_that_came_to_nothing_ends_its_stream_with_that() {
+    let alpha = ScriptedUpstream::start().await;
+    for _ in 0..2 {
+        alpha.next(Reply::bad_request());
+    }
+    alpha.next(Stream::begin().words(&["one "]).then(Piece::Hold).words(&["two"]).sound());
+    let app = App::start(&Settings::one(&alpha, CLOCKS)).await;
+    let client = app.client("acme").await;
+    let refused = stream(&client, "f", &ask()).await;
+    assert_eq!(refused.status, 400, "in the foreground the status comes first: clients decide on it");
+    let background = with(json!({ "background": true }));
+    let first = whole(stream(&client, "b", &background).await).await;
+    let told = events(&first);
+    assert_eq!(kinds(&told), ["response.created", "response.in_progress", "response.failed"]);
+    let id = client.job_with_key("b").await["id"].as_str().map(id_of).expect("a job");
+    let failed = &told[2]["response"];
+    assert_eq!((&failed["id"], &failed["status"]), (&json!(id), &json!("failed")));
+    assert_eq!(*failed, client.get(&format!("{PATH}/{id}")).await.expect(200).json(), "as it is shown");
+    let from = |id: &str, after: &str| client.request(Method::GET, &format!("{PATH}/{id}?stream=true{after}")).open();
+    assert_eq!(whole(from(&id, "").await).await, first);
+    assert_eq!(whole(stream(&client, "b", &background).await).await, first);
+    assert_eq!(whole(from(&id, "&starting_after=1").await).await, first[2..]);
+    let mut running = stream(&client, "c", &background).await;
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        seen.push(running.next().await.expect("an event"));
+    }
+    let id = client.job_with_key("c").await["id"].as_str().map(id_of).expect("a job");
+    client.request(Method::POST, &format!("{PATH}/{id}/cancel")).send().await.expect(200);
+    seen.extend(running.rest().await);
+    let told = events(&seen);
+    let last = told.last().expect("an event");
+    assert_eq!((&last["type"], &last["response"]["status"]), (&json!("response.failed"), &json!("cancelled")));
+    let item = &last["response"]["output"][0];
+    assert_eq!((&item["status"], &item["content"][0]["text"]), (&json!("incomplete"), &json!("one ")));
+    assert!(told.iter().enumerate().all(|(at, event)| event["sequence_number"] == at));
+    let again = events(&whole(from(&id, "&starting_after=4").await).await);
+    assert_eq!((&again[0]["type"], &again[0]["sequence_number"]), (&json!("response.failed"), &json!(5)));
+    assert_eq!((&again[0]["response"]["status"], again.len()), (&json!("cancelled"), 1));
 }

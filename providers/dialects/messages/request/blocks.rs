@@ -1,5 +1,6 @@
 //! The content of messages, block by block.
 
+use crate::dialects::carried::{give_back, is_carried, open};
 use crate::dialects::reading::{Reading, role};
 use crate::json::{Json, Object};
 use crate::openai::request::InvalidRequest;
@@ -129,12 +130,19 @@ pub(super) fn assistant(reading: &mut Reading, at: &str, content: &Json) -> Resu
         return Ok(());
     }
     let (mut parts, mut calls, mut thinking, mut thoughts) = (Vec::new(), Vec::new(), Vec::new(), String::new());
+    let mut opened = Vec::new();
     for (at, kind, block) in blocks(at, content)? {
         match kind {
             // Chat completions have no place for text behind a call, and moving it would change what was said when.
+            // Without a word it only held the sources of an answer that named them last.
+            "text" if !calls.is_empty() && block.get("text").and_then(Json::as_str) == Some("") => {}
             "text" if !calls.is_empty() => reading.lose(at),
             "text" => parts.push(answered(reading, &at, block)?),
             "tool_use" => calls.push(tool_use(reading, &at, block)?),
+            "redacted_thinking" if block.get("data").and_then(Json::as_str).is_some_and(is_carried) => {
+                let data = block.get("data").and_then(Json::as_str).unwrap_or_default();
+                opened.extend(open(&format!("{at}.data"), data)?);
+            }
             "thinking" | "redacted_thinking" => {
                 thoughts.push_str(block.get("thinking").and_then(Json::as_str).unwrap_or_default());
                 thinking.push(Json::Object(block.clone()));
@@ -152,6 +160,7 @@ pub(super) fn assistant(reading: &mut Reading, at: &str, content: &Json) -> Resu
     if !calls.is_empty() {
         message.insert("tool_calls", calls);
     }
+    give_back(&mut message, opened);
     reading.push(at, message);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The input, item by item. Calls join the assistant's message before them, as chat completions have it.
 
+use crate::dialects::carried::{Opened, give_back, open};
 use crate::dialects::reading::{Reading, role};
 use crate::json::{Json, Object};
 use crate::openai::request::InvalidRequest;
@@ -11,11 +12,13 @@ struct Turn {
     at: String,
     parts: Vec<Json>,
     calls: Vec<Json>,
+    /// What its vendor must get back.
+    opened: Vec<Opened>,
 }
 
 impl Turn {
     fn end(&mut self, reading: &mut Reading) {
-        let Turn { at, parts, calls } = std::mem::take(self);
+        let Turn { at, parts, calls, opened } = std::mem::take(self);
         if at.is_empty() {
             return;
         }
@@ -24,6 +27,7 @@ impl Turn {
         if !calls.is_empty() {
             message.insert("tool_calls", calls);
         }
+        give_back(&mut message, opened);
         reading.push(&at, message);
     }
 
@@ -84,7 +88,11 @@ fn item(reading: &mut Reading, turn: &mut Turn, at: &str, item: &Object) -> Resu
             reading.push(at, message);
             Ok(())
         }
-        Some(Some("reasoning")) => Ok(()),
+        Some(Some("reasoning")) => {
+            let data = item.get("encrypted_content").and_then(Json::as_str).unwrap_or_default();
+            turn.opened.extend(open(&format!("{at}.encrypted_content"), data)?);
+            Ok(())
+        }
         // Calls of tools that run at the provider, references to what only it holds, and what came later.
         Some(_) => {
             reading.lose(at);
@@ -114,11 +122,17 @@ fn message(reading: &mut Reading, turn: &mut Turn, at: &str, item: &Object) -> R
     match name.as_str() {
         "assistant" => {
             // Chat completions have no place for text behind a call, and moving it would change what was said when.
+            // Without a word it only held the sources of an answer that named them last.
             if !turn.calls.is_empty() {
-                reading.lose(at);
+                if !is_silent(&content) {
+                    reading.lose(at);
+                }
                 return Ok(());
             }
-            turn.end(reading);
+            // What came before the first word belongs to it.
+            if !turn.at.is_empty() {
+                turn.end(reading);
+            }
             turn.begin(at);
             match content {
                 Json::Array(parts) => turn.parts = parts,
@@ -137,6 +151,11 @@ fn message(reading: &mut Reading, turn: &mut Turn, at: &str, item: &Object) -> R
         }
     }
     Ok(())
+}
+
+fn is_silent(content: &Json) -> bool {
+    let texts = content.as_array().unwrap_or_default();
+    !texts.is_empty() && texts.iter().all(|part| part.get("text").and_then(Json::as_str) == Some(""))
 }
 
 fn content(reading: &mut Reading, at: &str, content: &Json) -> Result<Json, InvalidRequest> {
