@@ -235,8 +235,8 @@ async fn every_named_constraint_refuses_what_it_must() {
         proved.insert(constraint.to_owned());
     }
     let there: Vec<String> = sqlx::query_scalar(
-        "SELECT conname::text FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid
-         WHERE c.connamespace = 'public'::regnamespace AND c.contype IN ('c', 'u', 'f', 'p') AND t.relname <> '_sqlx_migrations' AND NOT t.relispartition
+        "SELECT conname::text FROM pg_constraint c LEFT JOIN pg_class t ON t.oid = c.conrelid
+         WHERE c.connamespace = 'public'::regnamespace AND c.contype IN ('c', 'u', 'f', 'p') AND t.relname IS DISTINCT FROM '_sqlx_migrations' AND t.relispartition IS NOT TRUE
          UNION SELECT indexrelid::regclass::text FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
          WHERE t.relnamespace = 'public'::regnamespace AND i.indisunique AND t.relname <> '_sqlx_migrations' AND NOT t.relispartition",
     )
