@@ -73,7 +73,7 @@ pub struct Race {
 const FIND_ATTEMPT: &str = "/* find_attempt */ SELECT owner_id, job_id FROM attempts WHERE id = $1";
 const LOCK_JOB: &str = "/* lock_job */ SELECT 1 FROM jobs WHERE owner_id = $1 AND id = $2 FOR UPDATE";
 const CLEAR_ATTEMPT: &str = "/* clear_attempt */
-UPDATE attempts SET state = $4, cleared_by = $5, message = $6,
+UPDATE attempts SET state = $4::text, cleared_by = $5, message = $6,
        reason = CASE WHEN $4 = 'failed' THEN 'operator' ELSE reason END,
        proof = CASE WHEN $4 = 'failed' THEN 'ended_without_result' ELSE proof END,
        ended_at = CASE WHEN $4 = 'released' THEN NULL ELSE now() END
