@@ -66,6 +66,7 @@ pub mod ndjson;
 mod numbered;
 pub mod ollama;
 pub mod openai;
+mod pages;
 pub mod prices;
 #[cfg(test)]
 mod recordings;

@@ -4,13 +4,13 @@
 //! number of 10^-12 of the currency, and no product or sum of those is ever rounded. What the list does not name, or a
 //! usage that it does not cover, has no cost that could be known: `None`, never zero.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
 use crate::canonical::Usage;
+use crate::pages::{Common, Listed};
 
 /// One unit of a currency, in [`Amount`]'s own.
 const ONE: u64 = 1_000_000_000_000;
@@ -189,57 +189,20 @@ struct Stated {
     up_to_input_tokens: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Page {
-    /// What the addresses begin with at which these prices hold.
-    base_url: String,
-    currency: String,
-    source: String,
-    date: String,
-    models: BTreeMap<String, Stated>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    pages: BTreeMap<String, Page>,
-}
-
-/// By the beginning of the address, then by the model. A vendor may have several pages.
-type List = Vec<(String, BTreeMap<String, Price>)>;
-
-static LIST: LazyLock<List> = LazyLock::new(|| {
+static LIST: LazyLock<Listed<Price>> = LazyLock::new(|| {
     read(include_str!("prices.toml")).expect("the price list in the binary is sound: a test reads it")
 });
 
 /// The listed price of a model of the vendor at this address. The same model elsewhere has another price.
 pub fn listed(base_url: &str, model: &str) -> Option<&'static Price> {
-    LIST.iter().filter(|(start, _)| stands_at(base_url, start)).find_map(|(_, models)| models.get(model))
+    LIST.find(base_url, model)
 }
 
-/// Whether an address is one of those that begin so.
-pub(crate) fn stands_at(base_url: &str, start: &str) -> bool {
-    base_url.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn read(text: &str) -> Result<Listed<Price>, String> {
+    Listed::read(text, |_, stated, common| price(stated, common))
 }
 
-fn read(text: &str) -> Result<List, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut list = List::new();
-    for (name, page) in file.pages {
-        let currency: Arc<str> = page.currency.as_str().into();
-        let identity: Arc<str> = format!("{} {}", page.date, page.source).into();
-        let mut models = BTreeMap::new();
-        for (model, stated) in page.models {
-            let price = price(stated, &currency, &identity).ok_or_else(|| format!("{name}, {model}: no price"))?;
-            models.insert(model, price);
-        }
-        list.push((page.base_url, models));
-    }
-    Ok(list)
-}
-
-fn price(stated: Stated, currency: &Arc<str>, identity: &Arc<str>) -> Option<Price> {
+fn price(stated: Stated, common: &Common) -> Option<Price> {
     let rate = |number: f64| Rate::per_million(Amount::from_number(number)?);
     let optional = |number: Option<f64>| match number {
         None => Some(None),
@@ -253,8 +216,8 @@ fn price(stated: Stated, currency: &Arc<str>, identity: &Arc<str>) -> Option<Pri
         cache_write_1h: optional(stated.cache_write_1h)?,
         reasoning: optional(stated.reasoning)?,
         up_to_input_tokens: stated.up_to_input_tokens,
-        currency: Arc::clone(currency),
-        identity: Arc::clone(identity),
+        currency: common.currency.clone()?,
+        identity: Arc::clone(&common.identity),
     })
 }
 

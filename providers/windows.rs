@@ -7,7 +7,6 @@
 
 mod prompt;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +14,7 @@ use serde::Deserialize;
 
 use self::prompt::{Part, asked_for, may_be_shortened, parts};
 use crate::canonical::Request;
-use crate::prices::stands_at;
+use crate::pages::{Common, Listed};
 use crate::tokens::{Encoding, encoding_for};
 
 /// What a model holds, in tokens.
@@ -160,51 +159,21 @@ struct Stated {
     tokenizer: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Page {
-    /// What the addresses begin with at which these windows hold.
-    base_url: String,
-    source: String,
-    date: String,
-    models: BTreeMap<String, Stated>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    pages: BTreeMap<String, Page>,
-}
-
-/// By the beginning of the address, then by the model. A vendor may have several pages.
-type List = Vec<(String, BTreeMap<String, Window>)>;
-
-static LIST: LazyLock<List> = LazyLock::new(|| {
+static LIST: LazyLock<Listed<Window>> = LazyLock::new(|| {
     read(include_str!("windows.toml")).expect("the list of windows in the binary is sound: a test reads it")
 });
 
 /// The listed window of a model of the vendor at this address. Elsewhere the same model may be served with another.
 pub fn listed(base_url: &str, model: &str) -> Option<&'static Window> {
-    LIST.iter().filter(|(start, _)| stands_at(base_url, start)).find_map(|(_, models)| models.get(model))
+    LIST.find(base_url, model)
 }
 
-fn read(text: &str) -> Result<List, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    let mut list = List::new();
-    for (name, page) in file.pages {
-        let identity: Arc<str> = format!("{} {}", page.date, page.source).into();
-        let mut models = BTreeMap::new();
-        for (model, stated) in page.models {
-            let window = window(&model, &stated, &identity).ok_or_else(|| format!("{name}, {model}: no window"))?;
-            models.insert(model, window);
-        }
-        list.push((page.base_url, models));
-    }
-    Ok(list)
+fn read(text: &str) -> Result<Listed<Window>, String> {
+    Listed::read(text, window)
 }
 
 /// `None`: it bounds nothing, or nobody here can count for it.
-fn window(model: &str, stated: &Stated, identity: &Arc<str>) -> Option<Window> {
+fn window(model: &str, stated: Stated, common: &Common) -> Option<Window> {
     let encoding = match &stated.tokenizer {
         Some(name) => Encoding::named(name)?,
         None => encoding_for(model)?,
@@ -216,7 +185,7 @@ fn window(model: &str, stated: &Stated, identity: &Arc<str>) -> Option<Window> {
         output: stated.max_output_tokens,
         answer_counts: stated.answer_counts,
         encoding: Some(encoding),
-        identity: Arc::clone(identity),
+        identity: Arc::clone(&common.identity),
     })
 }
 

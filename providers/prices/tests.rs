@@ -77,15 +77,10 @@ fn what_the_price_does_not_cover_is_unknown_and_never_zero() {
 }
 
 #[test]
-fn every_listed_price_says_where_and_when_it_was_read() {
-    for (base_url, models) in read(include_str!("../prices.toml")).unwrap() {
-        assert!(base_url.starts_with("https://") && !base_url.ends_with('/'), "{base_url}");
-        for (model, price) in models {
-            let (date, source) = price.identity.split_once(' ').unwrap();
-            assert!(date.len() == 10 && date.starts_with("20") && source.starts_with("https://"), "{model}: {date}");
-            assert!(price.cached_input.is_none_or(|cached| cached <= price.input), "{model}: the cache costs more");
-            assert!(price.input <= price.output && price.currency.len() == 3, "{model}");
-        }
+fn every_listed_price_is_plausible() {
+    for (model, price) in read(include_str!("../prices.toml")).unwrap().all() {
+        assert!(price.cached_input.is_none_or(|cached| cached <= price.input), "{model}: the cache costs more");
+        assert!(price.input <= price.output && price.currency.len() == 3, "{model}");
     }
 }
 

@@ -142,15 +142,10 @@ fn few_enough_bytes_are_enough_to_know_and_what_was_counted_is_not_counted_again
 }
 
 #[test]
-fn every_listed_window_says_where_and_when_it_was_read_and_can_be_judged() {
-    for (base_url, models) in read(include_str!("../windows.toml")).unwrap() {
-        assert!(base_url.starts_with("https://") && !base_url.ends_with('/'), "{base_url}");
-        for (model, window) in models {
-            let (date, source) = window.identity.split_once(' ').unwrap();
-            assert!(date.len() == 10 && date.starts_with("20") && source.starts_with("https://"), "{model}: {date}");
-            assert!(window.output.is_none_or(|output| window.context.is_none_or(|window| output <= window)), "{model}");
-            assert!(window.encoding.is_some() && window.context.or(window.input) > Some(1000), "{model}");
-        }
+fn every_listed_window_can_be_judged() {
+    for (model, window) in read(include_str!("../windows.toml")).unwrap().all() {
+        assert!(window.output.is_none_or(|output| window.context.is_none_or(|window| output <= window)), "{model}");
+        assert!(window.encoding.is_some() && window.context.or(window.input) > Some(1000), "{model}");
     }
 }
 
