@@ -9,8 +9,9 @@ place="$PWD/${CARGO_TARGET_DIR:-target}"
 tests="$PWD/tests/clients"
 mkdir -p "$place/clients"
 
-# Google's client wants older versions of what the others use: a folder with requirements of its own.
-for folder in python google; do
+# Google's client wants older versions of what the others use, and schemathesis newer ones: folders with requirements of
+# their own.
+for folder in python google openapi; do
     if ! cmp -s "$tests/$folder/requirements.txt" "$place/clients/$folder/installed"; then
         python3 -m venv --clear "$place/clients/$folder"
         "$place/clients/$folder/bin/pip" install --quiet --disable-pip-version-check -r "$tests/$folder/requirements.txt"
@@ -38,3 +39,4 @@ for folder in python google; do
 done
 # One file after the other: they count a provider's calls.
 "$python" "$tests/world.py" node --test --test-concurrency=1 "$place/clients/node/"
+"$python" "$tests/world.py" bash "$tests/openapi/check.sh" "$place/clients/openapi/bin/schemathesis"

@@ -3,9 +3,9 @@
     python world.py COMMAND...
 
 Starts `interlock sim`, a provider that breaks in a way named by the model, and `interlock serve` on a private Postgres,
-all on free ports of the loopback; runs the command with GATEWAY, GATEWAY_KEY and FAULTY in its environment, and SIM,
-STRICT_SIM and BROKEN_SIM for those who ask a simulated provider themselves; stops everything. INTERLOCK names the
-binary.
+all on free ports of the loopback; runs the command with GATEWAY, GATEWAY_KEY, OPERATOR, OPERATOR_TOKEN and FAULTY in
+its environment, and SIM, STRICT_SIM and BROKEN_SIM for those who ask a simulated provider themselves; stops everything.
+INTERLOCK names the binary.
 """
 
 import contextlib
@@ -120,12 +120,16 @@ def settings(sim, faulty):
 
 
 def start(binary, *arguments, **more):
-    """A process, and the first http address that it prints."""
+    """A process, and the http addresses that it prints, in their order."""
     process = subprocess.Popen([binary, *arguments], stdout=subprocess.PIPE, text=True, **more)
-    for line in process.stdout:
-        if "http://" in line:
-            return process, "http://" + line.split("http://")[1].split('"')[0].strip()
-    raise SystemExit(f"{binary} {' '.join(arguments)} did not start")
+
+    def addresses():
+        for line in process.stdout:
+            if "http://" in line:
+                yield "http://" + line.split("http://")[1].split('"')[0].strip()
+        raise SystemExit(f"{binary} {' '.join(arguments)} did not start")
+
+    return process, addresses()
 
 
 def main(command):
@@ -139,18 +143,22 @@ def main(command):
     try:
         sims = {}
         for name, arguments in SIMS.items():
-            sim, sims[name] = start(binary, "sim", "--listen", "127.0.0.1:0", *arguments)
+            sim, addresses = start(binary, "sim", "--listen", "127.0.0.1:0", *arguments)
             running.append(sim)
+            sims[name] = next(addresses)
         config = here / "interlock.toml"
         config.write_text(settings(sims["SIM"], faulty_at))
-        env = {**os.environ, "OPERATOR_TOKEN": "operator-token-of-the-client-tests", "INTERLOCK_LOG": "error"}
+        token = "operator-token-of-the-client-tests"
+        env = {**os.environ, "OPERATOR_TOKEN": token, "INTERLOCK_LOG": "error"}
         at = {"cwd": here, "env": env}
-        gateway, gateway_at = start(binary, "--config", str(config), "serve", **at)
+        gateway, addresses = start(binary, "--config", str(config), "serve", **at)
         running.append(gateway)
+        gateway_at, operator_at = next(addresses), next(addresses)
         made = subprocess.run([binary, "--config", str(config), "--json", "key", "create", "--owner", "clients"],
                               check=True, capture_output=True, text=True, **at)
         key = json.loads(made.stdout)["key"]
         world = {"TARGETS": str(TARGETS), "GATEWAY": gateway_at, "GATEWAY_KEY": key, "FAULTY": faulty_at, **sims}
+        world |= {"OPERATOR": operator_at, "OPERATOR_TOKEN": token}
         return subprocess.run(command, env={**os.environ, **world}).returncode
     finally:
         for process in reversed(running):
