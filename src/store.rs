@@ -10,6 +10,7 @@ pub mod callbacks;
 pub mod contracts;
 mod days;
 pub mod drift;
+mod hold;
 pub mod instances;
 pub mod jobs;
 pub mod keys;
@@ -33,6 +34,7 @@ use providers::adapter::Secret;
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
+use self::hold::Connections;
 use self::writer::{Ways, Writer};
 use self::writer_admissions::Admissions;
 use self::writer_completions::Completions;
@@ -48,6 +50,9 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 /// Connections for rows that are written together, at most.
 const WRITERS: u32 = 4;
+/// Connections that are kept for rows alone, where there are enough others.
+const KEPT_FOR_ROWS_ALONE: usize = 2;
+const ENOUGH_TO_KEEP: u32 = 6;
 /// A connection idle for longer is asked whether it still lives before it is used.
 const PING_AFTER: Duration = Duration::from_millis(250);
 /// Tries of a statement that met a passing fault, and the pause before each further one.
@@ -60,8 +65,8 @@ const PAUSE: Duration = Duration::from_millis(25);
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
-    /// Where many jobs' rows are written at once.
-    together: PgPool,
+    /// Where jobs' rows are written: alone on the same pool, together on one of their own.
+    ways: Ways,
     admissions: Writer<Admissions>,
     completions: Writer<Completions>,
 }
@@ -119,8 +124,14 @@ impl Store {
         let together = pool_of(writers).connect_lazy_with(together);
         let others = max_connections.saturating_sub(writers).max(1);
         let pool = pool_of(others).min_connections(1).connect_with(options).await?;
-        let ways = Ways { alone: pool.clone(), together: together.clone() };
-        let store = Store { pool, together, admissions: Writer::new(ways.clone()), completions: Writer::new(ways) };
+        // Where few connections serve everything, none of them is kept for rows alone.
+        let for_rows_alone = if others < ENOUGH_TO_KEEP { 0 } else { KEPT_FOR_ROWS_ALONE };
+        let ways = Ways {
+            alone: Connections::new(pool.clone(), for_rows_alone),
+            together: Connections::new(together, writers as usize),
+        };
+        let (admissions, completions) = (Writer::new(ways.clone()), Writer::new(ways.clone()));
+        let store = Store { pool, ways, admissions, completions };
         store.check_server().await?;
         Ok(store)
     }
@@ -181,8 +192,7 @@ impl Store {
 
     /// Closes every connection.
     pub async fn close(&self) {
-        self.together.close().await;
-        self.pool.close().await;
+        self.ways.close().await;
     }
 }
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use sqlx::postgres::PgPool;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
 
 use super::StoreError;
+use super::hold::Connections;
 
 #[cfg(test)]
 mod tests;
@@ -41,14 +41,19 @@ const MAX_LANES: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct Ways {
     /// For a row alone: it may wait for a lock as long as a statement may take.
-    pub alone: PgPool,
+    pub alone: Connections,
     /// For rows together: a lock that does not come soon ends the statement, and the rows go on alone.
-    pub together: PgPool,
+    pub together: Connections,
 }
 
 impl Ways {
-    pub fn for_rows(&self, count: usize) -> &PgPool {
+    pub fn for_rows(&self, count: usize) -> &Connections {
         if count == 1 { &self.alone } else { &self.together }
+    }
+
+    pub async fn close(&self) {
+        self.together.close().await;
+        self.alone.close().await;
     }
 }
 

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use sqlx::postgres::{PgArguments, PgPool, PgRow};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 use uuid::Uuid;
 
 use super::days::in_day;
+use super::hold::Connections;
 use super::jobs::{Admitted, NewJob, StoredResult, stored_result};
 use super::rows::{self, dropped_to_text, millis, snapshot_sql, tokens};
 use super::writer::{Rows, Ways};
@@ -78,10 +79,10 @@ impl Rows for Admissions {
     }
 
     async fn write(ways: &Ways, rows: &[Arc<NewJob>]) -> Result<Vec<Option<Admitted>>, StoreError> {
-        let pool = ways.for_rows(rows.len());
-        let new: HashSet<Uuid> = insert_jobs(pool, rows).await?.into_iter().collect();
+        let connections = ways.for_rows(rows.len());
+        let new: HashSet<Uuid> = insert_jobs(connections, rows).await?.into_iter().collect();
         let taken = rows.iter().filter(|row| !new.contains(&row.id.as_uuid()));
-        let there = jobs_by_key(pool, taken).await?;
+        let there = jobs_by_key(connections, taken).await?;
         let answer = |row: &Arc<NewJob>| match there.get(&(row.owner.as_uuid(), row.idempotency_key.as_str())) {
             _ if new.contains(&row.id.as_uuid()) => Some(Admitted::New),
             // A first try whose commit was acknowledged to nobody.
@@ -94,9 +95,9 @@ impl Rows for Admissions {
 }
 
 /// Inserts those whose keys are free; their ids.
-async fn insert_jobs(pool: &PgPool, rows: &[Arc<NewJob>]) -> Result<Vec<Uuid>, StoreError> {
+async fn insert_jobs(connections: &Connections, rows: &[Arc<NewJob>]) -> Result<Vec<Uuid>, StoreError> {
     retrying(|| async {
-        let inserted: Vec<PgRow> = admit_job(rows).fetch_all(pool).await?;
+        let inserted: Vec<PgRow> = connections.fetch_all(admit_job(rows)).await?;
         inserted.iter().map(|row| row.try_get(0)).collect()
     })
     .await
@@ -144,7 +145,7 @@ type There = (Snapshot, Option<StoredResult>);
 /// The jobs that have these keys. Answers of more than 64 KiB stay where they are: many may be asked for at once. So do
 /// those of other days than today, the day of the ids that were not needed: all days are many to look into.
 async fn jobs_by_key<'a>(
-    pool: &PgPool,
+    connections: &Connections,
     taken: impl Iterator<Item = &'a Arc<NewJob>> + Clone,
 ) -> Result<HashMap<(Uuid, &'a str), There>, StoreError> {
     let Some(newest) = taken.clone().map(|row| row.id).max() else { return Ok(HashMap::new()) };
@@ -162,7 +163,7 @@ async fn jobs_by_key<'a>(
     );
     let (owners, texts) = (&owners, &texts);
     let read = |sql: AssertSqlSafe<String>| async move {
-        retrying(|| sqlx::query(AssertSqlSafe(sql.0.clone())).bind(owners).bind(texts).fetch_all(pool)).await
+        retrying(|| connections.fetch_all(sqlx::query(AssertSqlSafe(sql.0.clone())).bind(owners).bind(texts))).await
     };
     let found = in_day(sql, "job_results", newest, read).await?;
     let mut results: HashMap<AttemptId, StoredResult> = HashMap::new();

@@ -79,8 +79,8 @@ impl Rows for Completions {
     }
 
     async fn write(ways: &Ways, rows: &[Arc<Completion>]) -> Result<Vec<Option<Completed>>, StoreError> {
-        let pool = ways.for_rows(rows.len());
-        let judged = retrying(|| complete_job(rows).fetch_all(pool)).await?;
+        let connections = ways.for_rows(rows.len());
+        let judged = retrying(|| connections.fetch_all(complete_job(rows))).await?;
         let mut by_place = HashMap::with_capacity(judged.len());
         for row in &judged {
             by_place.insert(row.try_get::<i64, _>("n")?, row);

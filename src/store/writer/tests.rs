@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use sqlx::postgres::PgPool;
 use tokio::task::JoinSet;
 
 use super::*;
@@ -48,7 +49,8 @@ impl Rows for Held {
 fn writer() -> Writer<Held> {
     // Never connected: these rows go nowhere.
     let pool = PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/none").expect("an address");
-    Writer::new(Ways { alone: pool.clone(), together: pool })
+    let connections = Connections::new(pool, 0);
+    Writer::new(Ways { alone: connections.clone(), together: connections })
 }
 
 fn write(writer: &Writer<Held>, calls: &mut JoinSet<Result<usize, StoreError>>, row: Row) {

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use interlock::store::Store;
 use interlock::store::StoreError;
 use interlock::store::attempts::{AttemptKey, Completed};
 use interlock::store::jobs::{Admitted, NewJob};
+use providers::adapter::Secret;
 use tokio::task::JoinSet;
 
 use super::ground::{Ground, answer};
@@ -213,4 +215,24 @@ async fn connections_that_die_under_a_batch_lose_nothing_and_double_nothing() {
         "SELECT (SELECT count(*) FROM jobs) - (SELECT count(*) FROM attempts) || ' ' || (SELECT count(*) FROM races)";
     assert_eq!(ground.value(twins).await, "0 0");
     assert_eq!(ground.value("SELECT count(*)::text FROM job_results").await, keys.len().to_string());
+}
+
+/// Connections stay with the writers between their statements: not where others would go without, and not at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_writers_keep_starve_nobody_and_are_closed_with_the_store() {
+    let ground = Ground::new().await;
+    for most in [2, 6, 16] {
+        let store = Store::connect(&Secret::new(ground.database.url.clone()), most).await.expect("a store");
+        for n in 0..3 {
+            let new = ground.new_job(&format!("kept-{most}-{n}"), true);
+            assert!(matches!(store.admit(new).await, Ok(Admitted::New)), "{most}");
+        }
+        let mut asked = JoinSet::new();
+        for _ in 0..MANY {
+            let store = store.clone();
+            asked.spawn(async move { store.now().await.is_ok() });
+        }
+        assert!(asked.join_all().await.into_iter().all(|answered| answered), "{most}: somebody found no connection");
+        tokio::time::timeout(Duration::from_secs(5), store.close()).await.expect("nothing is kept from being closed");
+    }
 }
